@@ -1,0 +1,390 @@
+//! What the server knows about a command, as data: one [`Row`] per command, written beside its
+//! handler. COMMAND, COMMAND DOCS, arity checks, key extraction, refusals while loading, permission
+//! inside MULTI and the fuzz dictionary are all derived from it; nothing repeats it.
+
+use super::Handler;
+
+/// Properties of a command, as bits of [`Row::flags`]; the names are those of COMMAND INFO.
+pub mod flag {
+    /// May change the data set.
+    pub const WRITE: u32 = 1 << 0;
+    /// Only reads keys.
+    pub const READONLY: u32 = 1 << 1;
+    /// May use more memory; refused when memory is short.
+    pub const DENYOOM: u32 = 1 << 2;
+    /// Administration.
+    pub const ADMIN: u32 = 1 << 3;
+    /// Publish and subscribe.
+    pub const PUBSUB: u32 = 1 << 4;
+    /// Not from scripts.
+    pub const NOSCRIPT: u32 = 1 << 5;
+    /// May block its client.
+    pub const BLOCKING: u32 = 1 << 6;
+    /// Served while a snapshot is being loaded.
+    pub const LOADING: u32 = 1 << 7;
+    /// Served by a replica whose link is down.
+    pub const STALE: u32 = 1 << 8;
+    /// Not shown to MONITOR.
+    pub const SKIP_MONITOR: u32 = 1 << 9;
+    /// Not kept in the slow log.
+    pub const SKIP_SLOWLOG: u32 = 1 << 10;
+    /// Allowed by a cluster while slots move.
+    pub const ASKING: u32 = 1 << 11;
+    /// Constant or logarithmic time.
+    pub const FAST: u32 = 1 << 12;
+    /// Served before authentication.
+    pub const NO_AUTH: u32 = 1 << 13;
+    /// May be replicated although it does not change keys.
+    pub const MAY_REPLICATE: u32 = 1 << 14;
+    /// Refused inside MULTI.
+    pub const NO_MULTI: u32 = 1 << 15;
+    /// Keys are not at fixed places: [`super::KeySpec`] needs a look at the arguments.
+    pub const MOVABLEKEYS: u32 = 1 << 16;
+    /// Allowed while a background job holds the data set busy.
+    pub const ALLOW_BUSY: u32 = 1 << 17;
+    /// Does not touch a key's access time.
+    pub const TOUCHES_ARBITRARY_KEYS: u32 = 1 << 18;
+    /// Served to a client that is busy loading asynchronously.
+    pub const NO_ASYNC_LOADING: u32 = 1 << 19;
+    /// Only a container of subcommands.
+    pub const SENTINEL: u32 = 1 << 20;
+
+    /// Bit and name, in the order COMMAND INFO lists them.
+    pub const NAMES: &[(u32, &str)] = &[
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (PUBSUB, "pubsub"),
+        (NOSCRIPT, "noscript"),
+        (BLOCKING, "blocking"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (SKIP_MONITOR, "skip_monitor"),
+        (SKIP_SLOWLOG, "skip_slowlog"),
+        (ASKING, "asking"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (MAY_REPLICATE, "may_replicate"),
+        (NO_MULTI, "no_multi"),
+        (MOVABLEKEYS, "movablekeys"),
+        (ALLOW_BUSY, "allow_busy"),
+        (TOUCHES_ARBITRARY_KEYS, "touches-arbitrary-keys"),
+        (NO_ASYNC_LOADING, "no_async_loading"),
+    ];
+}
+
+/// ACL categories, as bits of [`Row::categories`].
+pub mod category {
+    /// Commands on keys of any type.
+    pub const KEYSPACE: u32 = 1 << 0;
+    /// Reads keys.
+    pub const READ: u32 = 1 << 1;
+    /// Writes keys.
+    pub const WRITE: u32 = 1 << 2;
+    /// Sets.
+    pub const SET: u32 = 1 << 3;
+    /// Sorted sets.
+    pub const SORTEDSET: u32 = 1 << 4;
+    /// Lists.
+    pub const LIST: u32 = 1 << 5;
+    /// Hashes.
+    pub const HASH: u32 = 1 << 6;
+    /// Strings.
+    pub const STRING: u32 = 1 << 7;
+    /// Bitmaps.
+    pub const BITMAP: u32 = 1 << 8;
+    /// HyperLogLog.
+    pub const HYPERLOGLOG: u32 = 1 << 9;
+    /// Geo.
+    pub const GEO: u32 = 1 << 10;
+    /// Streams.
+    pub const STREAM: u32 = 1 << 11;
+    /// Publish and subscribe.
+    pub const PUBSUB: u32 = 1 << 12;
+    /// Administration.
+    pub const ADMIN: u32 = 1 << 13;
+    /// Constant or logarithmic time.
+    pub const FAST: u32 = 1 << 14;
+    /// Not fast.
+    pub const SLOW: u32 = 1 << 15;
+    /// May block.
+    pub const BLOCKING: u32 = 1 << 16;
+    /// Dangerous in the wrong hands.
+    pub const DANGEROUS: u32 = 1 << 17;
+    /// Connections.
+    pub const CONNECTION: u32 = 1 << 18;
+    /// Transactions.
+    pub const TRANSACTION: u32 = 1 << 19;
+    /// Scripts.
+    pub const SCRIPTING: u32 = 1 << 20;
+
+    /// Bit and name, in the order COMMAND INFO lists them.
+    pub const NAMES: &[(u32, &str)] = &[
+        (KEYSPACE, "@keyspace"),
+        (READ, "@read"),
+        (WRITE, "@write"),
+        (SET, "@set"),
+        (SORTEDSET, "@sortedset"),
+        (LIST, "@list"),
+        (HASH, "@hash"),
+        (STRING, "@string"),
+        (BITMAP, "@bitmap"),
+        (HYPERLOGLOG, "@hyperloglog"),
+        (GEO, "@geo"),
+        (STREAM, "@stream"),
+        (PUBSUB, "@pubsub"),
+        (ADMIN, "@admin"),
+        (FAST, "@fast"),
+        (SLOW, "@slow"),
+        (BLOCKING, "@blocking"),
+        (DANGEROUS, "@dangerous"),
+        (CONNECTION, "@connection"),
+        (TRANSACTION, "@transaction"),
+        (SCRIPTING, "@scripting"),
+    ];
+}
+
+/// What a command does with the keys of a [`KeySpec`]; bits, names as in COMMAND INFO.
+pub mod key_flag {
+    /// Reads the value.
+    pub const RO: u16 = 1 << 0;
+    /// Reads and writes the value.
+    pub const RW: u16 = 1 << 1;
+    /// Overwrites the value without reading it.
+    pub const OW: u16 = 1 << 2;
+    /// Removes the key.
+    pub const RM: u16 = 1 << 3;
+    /// The reply depends on the user's data.
+    pub const ACCESS: u16 = 1 << 4;
+    /// Changes the user's data.
+    pub const UPDATE: u16 = 1 << 5;
+    /// Adds data without changing what is there.
+    pub const INSERT: u16 = 1 << 6;
+    /// Removes data.
+    pub const DELETE: u16 = 1 << 7;
+    /// Looks like a key but is none (a channel).
+    pub const NOT_KEY: u16 = 1 << 8;
+    /// Some keys may be missed by this specification.
+    pub const INCOMPLETE: u16 = 1 << 9;
+    /// The flags depend on the arguments.
+    pub const VARIABLE_FLAGS: u16 = 1 << 10;
+
+    /// Bit and name, in the order COMMAND INFO lists them.
+    pub const NAMES: &[(u16, &str)] = &[
+        (RO, "RO"),
+        (RW, "RW"),
+        (OW, "OW"),
+        (RM, "RM"),
+        (ACCESS, "access"),
+        (UPDATE, "update"),
+        (INSERT, "insert"),
+        (DELETE, "delete"),
+        (NOT_KEY, "not_key"),
+        (INCOMPLETE, "incomplete"),
+        (VARIABLE_FLAGS, "variable_flags"),
+    ];
+}
+
+/// Where a command's keys stand among its arguments (argument 0 is the command's name).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// Index of the first key.
+    pub first: u16,
+    /// Index of the last key, relative to `first`; -1 is the last argument, -2 the one before.
+    pub last: i16,
+    /// Distance from key to key.
+    pub step: u16,
+    /// Bits of [`key_flag`].
+    pub flags: u16,
+}
+
+/// The group a command belongs to in the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Group {
+    Generic,
+    String,
+    List,
+    Set,
+    SortedSet,
+    Hash,
+    PubSub,
+    Transactions,
+    Connection,
+    Server,
+    Scripting,
+    Hyperloglog,
+    Cluster,
+    Geo,
+    Stream,
+    Bitmap,
+}
+
+impl Group {
+    /// The name COMMAND DOCS gives.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::PubSub => "pubsub",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Scripting => "scripting",
+            Group::Hyperloglog => "hyperloglog",
+            Group::Cluster => "cluster",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+        }
+    }
+}
+
+/// The type of an argument in a command's grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ArgKind {
+    String,
+    Integer,
+    Double,
+    Key,
+    Pattern,
+    UnixTime,
+    /// The bare word given by [`Arg::token`].
+    PureToken,
+    /// Exactly one of `args`.
+    OneOf,
+    /// All of `args`, in order.
+    Block,
+}
+
+impl ArgKind {
+    /// The name COMMAND DOCS gives.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ArgKind::String => "string",
+            ArgKind::Integer => "integer",
+            ArgKind::Double => "double",
+            ArgKind::Key => "key",
+            ArgKind::Pattern => "pattern",
+            ArgKind::UnixTime => "unix-time",
+            ArgKind::PureToken => "pure-token",
+            ArgKind::OneOf => "oneof",
+            ArgKind::Block => "block",
+        }
+    }
+}
+
+/// One argument of a command's grammar, for COMMAND DOCS and redis-cli's hints.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// The argument's name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: ArgKind,
+    /// The word that precedes it, or is it; empty if none.
+    pub token: &'static str,
+    /// May be left out.
+    pub optional: bool,
+    /// May be repeated.
+    pub multiple: bool,
+    /// The token is repeated with it.
+    pub multiple_token: bool,
+    /// Version in which it was added; empty if with the command.
+    pub since: &'static str,
+    /// Which key specification it belongs to; keys only.
+    pub key_spec: Option<u8>,
+    /// Members of a [`ArgKind::OneOf`] or [`ArgKind::Block`].
+    pub args: &'static [Arg],
+}
+
+impl Arg {
+    /// An argument of this kind.
+    pub const fn new(name: &'static str, kind: ArgKind) -> Arg {
+        Arg {
+            name,
+            kind,
+            token: "",
+            optional: false,
+            multiple: false,
+            multiple_token: false,
+            since: "",
+            key_spec: None,
+            args: &[],
+        }
+    }
+
+    /// A key of the first key specification.
+    pub const fn key(name: &'static str) -> Arg {
+        Arg { key_spec: Some(0), ..Arg::new(name, ArgKind::Key) }
+    }
+
+    /// A bare word.
+    pub const fn word(name: &'static str, token: &'static str) -> Arg {
+        Arg { token, ..Arg::new(name, ArgKind::PureToken) }
+    }
+
+    /// One of several arguments.
+    pub const fn one_of(name: &'static str, args: &'static [Arg]) -> Arg {
+        Arg { args, ..Arg::new(name, ArgKind::OneOf) }
+    }
+
+    /// Several arguments in a row.
+    pub const fn block(name: &'static str, args: &'static [Arg]) -> Arg {
+        Arg { args, ..Arg::new(name, ArgKind::Block) }
+    }
+
+    /// The same, preceded by a word.
+    pub const fn token(self, token: &'static str) -> Arg {
+        Arg { token, ..self }
+    }
+
+    /// The same, optional.
+    pub const fn optional(self) -> Arg {
+        Arg { optional: true, ..self }
+    }
+
+    /// The same, repeatable.
+    pub const fn multiple(self) -> Arg {
+        Arg { multiple: true, ..self }
+    }
+
+    /// The same, added in a later version than the command.
+    pub const fn since(self, since: &'static str) -> Arg {
+        Arg { since, ..self }
+    }
+}
+
+/// A command, or a subcommand of a container.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Lower-case name; of a subcommand without its container's.
+    pub name: &'static str,
+    /// Number of arguments with the name (and container); negative: at least that many.
+    pub arity: i16,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Bits of [`category`].
+    pub categories: u32,
+    /// Where the keys are.
+    pub keys: &'static [KeySpec],
+    /// Group in the documentation.
+    pub group: Group,
+    /// Redis version that introduced it.
+    pub since: &'static str,
+    /// Time complexity.
+    pub complexity: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Argument grammar.
+    pub args: &'static [Arg],
+    /// Subcommands of a container.
+    pub subcommands: &'static [Row],
+    /// What runs.
+    pub handler: Handler,
+}

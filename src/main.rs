@@ -1,0 +1,3 @@
+//! The binary: arguments, signals, run, exit code.
+
+fn main() {}
