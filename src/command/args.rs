@@ -1,0 +1,79 @@
+//! The arguments of one command, and how their usual kinds are read.
+
+use crate::resp::error::CommandError;
+use crate::resp::request::ArgRange;
+use crate::value::number::parse_i64;
+
+/// Arguments of a command; number 0 is its name. Ranges over the buffer they arrived in.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    buffer: &'a [u8],
+    ranges: &'a [ArgRange],
+}
+
+impl<'a> Args<'a> {
+    /// Arguments lying in `buffer`.
+    #[inline]
+    pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Args<'a> {
+        Args { buffer, ranges }
+    }
+
+    /// Number of arguments, the name included.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there are none at all.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The argument at `index`.
+    ///
+    /// # Panics
+    /// If there is none; arity is checked before a handler runs.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        let ArgRange { start, len } = self.ranges[index];
+        &self.buffer[start as usize..start as usize + len as usize]
+    }
+
+    /// The argument at `index`, if there is one.
+    pub fn at(&self, index: usize) -> Option<&'a [u8]> {
+        (index < self.len()).then(|| self.get(index))
+    }
+
+    /// Arguments from `index` on.
+    pub fn from(&self, index: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let args = *self;
+        (index..args.len()).map(move |i| args.get(i))
+    }
+
+    /// The argument at `index` as an integer.
+    ///
+    /// # Errors
+    /// If it is none of 64 bits in canonical form.
+    pub fn integer(&self, index: usize) -> Result<i64, CommandError> {
+        parse_i64(self.get(index)).ok_or(CommandError::NotAnInteger)
+    }
+
+    /// Whether the argument at `index` is this word, whatever its case.
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The argument at `index` as text, for error messages.
+    pub fn text(&self, index: usize) -> String {
+        String::from_utf8_lossy(self.get(index)).into_owned()
+    }
+}
+
+impl<'a> std::ops::Index<usize> for Args<'a> {
+    type Output = [u8];
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &[u8] {
+        self.get(index)
+    }
+}

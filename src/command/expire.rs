@@ -1,0 +1,399 @@
+//! Deadlines: EXPIRE and its kin, TTL and its kin, PERSIST, and the TTL options of other commands.
+//!
+//! Arguments are checked in Redis' order: options, then the number, then its range, then the key.
+//! A deadline that has already come deletes the key at once; which event that gives is the setting
+//! `expire-past-event` (Redis: `del`, Valkey: `expired`).
+
+use super::Handler::Data;
+use super::args::Args;
+use super::row::*;
+use crate::clock::Reading;
+use crate::expiry::{self, Basis, Deadline, Unit, is_due};
+use crate::resp::error::CommandError;
+use crate::resp::reply::Reply;
+use crate::store::Live;
+use crate::store::change::Event;
+use crate::value::number::parse_i64;
+
+/// The commands on deadlines.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "expire",
+        arity: -3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Lets a key live for a number of seconds from now.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("seconds", ArgKind::Integer),
+            Arg::one_of("condition", CONDITION)
+                .optional()
+                .since("7.0.0"),
+        ],
+        subcommands: &[],
+        handler: Data(expire),
+    },
+    Row {
+        name: "pexpire",
+        arity: -3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Generic,
+        since: "2.6.0",
+        complexity: "O(1)",
+        summary: "Lets a key live for a number of milliseconds from now.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("milliseconds", ArgKind::Integer),
+            Arg::one_of("condition", CONDITION)
+                .optional()
+                .since("7.0.0"),
+        ],
+        subcommands: &[],
+        handler: Data(pexpire),
+    },
+    Row {
+        name: "expireat",
+        arity: -3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Generic,
+        since: "1.2.0",
+        complexity: "O(1)",
+        summary: "Lets a key live until a moment in Unix seconds.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("unix-time-seconds", ArgKind::UnixTime),
+            Arg::one_of("condition", CONDITION)
+                .optional()
+                .since("7.0.0"),
+        ],
+        subcommands: &[],
+        handler: Data(expireat),
+    },
+    Row {
+        name: "pexpireat",
+        arity: -3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Generic,
+        since: "2.6.0",
+        complexity: "O(1)",
+        summary: "Lets a key live until a moment in Unix milliseconds.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("unix-time-milliseconds", ArgKind::UnixTime),
+            Arg::one_of("condition", CONDITION)
+                .optional()
+                .since("7.0.0"),
+        ],
+        subcommands: &[],
+        handler: Data(pexpireat),
+    },
+    Row {
+        name: "ttl",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Tells how many seconds a key has left to live.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(ttl),
+    },
+    Row {
+        name: "pttl",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Generic,
+        since: "2.6.0",
+        complexity: "O(1)",
+        summary: "Tells how many milliseconds a key has left to live.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(pttl),
+    },
+    Row {
+        name: "expiretime",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Generic,
+        since: "7.0.0",
+        complexity: "O(1)",
+        summary: "Tells at which Unix second a key will end.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(expiretime),
+    },
+    Row {
+        name: "pexpiretime",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Generic,
+        since: "7.0.0",
+        complexity: "O(1)",
+        summary: "Tells at which Unix millisecond a key will end.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(pexpiretime),
+    },
+    Row {
+        name: "persist",
+        arity: 2,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Generic,
+        since: "2.2.0",
+        complexity: "O(1)",
+        summary: "Takes a key's deadline away, so that it stays.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(persist),
+    },
+];
+
+/// When a deadline is changed at all.
+const CONDITION: &[Arg] = &[
+    Arg::word("nx", "NX"),
+    Arg::word("xx", "XX"),
+    Arg::word("gt", "GT"),
+    Arg::word("lt", "LT"),
+];
+
+/// One of the options EX, PX, EXAT, PXAT with its number, which is not read yet.
+pub struct TtlOption<'a> {
+    /// Seconds or milliseconds.
+    pub unit: Unit,
+    /// From now or from the epoch.
+    pub basis: Basis,
+    /// The number as given.
+    pub number: &'a [u8],
+}
+
+impl<'a> TtlOption<'a> {
+    /// The option at argument `i`, if it is one and its number follows.
+    pub fn parse(args: Args<'a>, i: usize) -> Option<TtlOption<'a>> {
+        let (unit, basis) = match args.get(i).len() {
+            2 if args.is(i, "ex") => (Unit::Seconds, Basis::Relative),
+            2 if args.is(i, "px") => (Unit::Millis, Basis::Relative),
+            4 if args.is(i, "exat") => (Unit::Seconds, Basis::Absolute),
+            4 if args.is(i, "pxat") => (Unit::Millis, Basis::Absolute),
+            _ => return None,
+        };
+        args.at(i + 1).map(|number| TtlOption {
+            unit,
+            basis,
+            number,
+        })
+    }
+
+    /// Whether both are the same word; the last of these wins.
+    pub fn is_same_kind(&self, other: &TtlOption<'_>) -> bool {
+        self.unit == other.unit && self.basis == other.basis
+    }
+
+    /// The deadline, for commands that refuse zero and less.
+    ///
+    /// # Errors
+    /// No integer, or not a possible deadline.
+    pub fn positive_deadline(
+        &self,
+        command: &'static str,
+        reading: &Reading,
+    ) -> Result<Deadline, CommandError> {
+        let amount = parse_i64(self.number).ok_or(CommandError::NotAnInteger)?;
+        if amount <= 0 {
+            return Err(CommandError::InvalidExpire(command));
+        }
+        expiry::deadline(amount, self.unit, self.basis, reading)
+            .ok_or(CommandError::InvalidExpire(command))
+    }
+}
+
+/// Deletes a living key that was given a deadline in the past.
+pub fn past_deadline(live: &mut Live<'_>, key: &[u8]) {
+    live.remove_as_past(key);
+}
+
+/// Conditions of EXPIRE.
+#[derive(Clone, Copy, Default)]
+struct Conditions {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl Conditions {
+    fn parse(args: Args<'_>) -> Result<Conditions, CommandError> {
+        let mut found = Conditions::default();
+        for i in 3..args.len() {
+            match args.get(i).to_ascii_lowercase().as_slice() {
+                b"nx" => found.nx = true,
+                b"xx" => found.xx = true,
+                b"gt" => found.gt = true,
+                b"lt" => found.lt = true,
+                _ => {
+                    let text = format!("ERR Unsupported option {}", args.text(i));
+                    return Err(CommandError::owned(text));
+                }
+            }
+        }
+        if found.nx && (found.xx || found.gt || found.lt) {
+            return Err(CommandError::text(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if found.gt && found.lt {
+            return Err(CommandError::text(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Whether they allow `new` for a key that has `old`; no deadline counts as infinite.
+    fn allow(&self, old: Option<Deadline>, new: Deadline) -> bool {
+        !(self.nx && old.is_some())
+            && !(self.xx && old.is_none())
+            && !(self.gt && old.is_none_or(|old| new <= old))
+            && !(self.lt && old.is_some_and(|old| new >= old))
+    }
+}
+
+fn expire_with(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    unit: Unit,
+    basis: Basis,
+    command: &'static str,
+) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let conditions = Conditions::parse(args)?;
+    let amount = args.integer(2)?;
+    let deadline = expiry::deadline(amount, unit, basis, live.reading())
+        .ok_or(CommandError::InvalidExpire(command))?;
+    let is_set = match live.deadline(key) {
+        Some(old) => conditions.allow(old, deadline),
+        None => false,
+    };
+    if is_set && is_due(deadline, live.reading().now) {
+        past_deadline(live, key);
+    } else if is_set {
+        live.set_deadline(key, Some(deadline));
+        live.changed(Event::EXPIRE, key);
+    }
+    reply.integer(i64::from(is_set));
+    Ok(())
+}
+
+fn expire(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    expire_with(live, args, reply, Unit::Seconds, Basis::Relative, "expire")
+}
+
+fn pexpire(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    expire_with(live, args, reply, Unit::Millis, Basis::Relative, "pexpire")
+}
+
+fn expireat(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    expire_with(
+        live,
+        args,
+        reply,
+        Unit::Seconds,
+        Basis::Absolute,
+        "expireat",
+    )
+}
+
+fn pexpireat(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    expire_with(
+        live,
+        args,
+        reply,
+        Unit::Millis,
+        Basis::Absolute,
+        "pexpireat",
+    )
+}
+
+/// Answers something about a key's deadline: -2 if there is no key, -1 if it has none.
+fn reply_deadline(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    read: fn(Deadline, &Reading) -> i64,
+) -> Result<(), CommandError> {
+    let answer = match live.deadline(args.get(1)) {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(deadline)) => read(deadline, live.reading()),
+    };
+    reply.integer(answer);
+    Ok(())
+}
+
+fn ttl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_deadline(live, args, reply, |at, reading| {
+        expiry::ttl_seconds(at, reading.now)
+    })
+}
+
+fn pttl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_deadline(live, args, reply, |at, reading| {
+        expiry::ttl_ms(at, reading.now)
+    })
+}
+
+fn expiretime(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    reply_deadline(live, args, reply, expiry::expiretime_seconds)
+}
+
+fn pexpiretime(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    reply_deadline(live, args, reply, expiry::expiretime_ms)
+}
+
+fn persist(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let had_deadline = live.deadline(key).flatten().is_some();
+    if had_deadline {
+        live.set_deadline(key, None);
+        live.changed(Event::PERSIST, key);
+    }
+    reply.integer(i64::from(had_deadline));
+    Ok(())
+}

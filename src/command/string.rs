@@ -1,0 +1,814 @@
+//! Strings.
+//!
+//! A string is stored as the bytes it was given; whether it is an integer is found out when it
+//! matters. Options that set a deadline are read by [`super::expire::TtlOption`].
+//!
+//! Redis: values are encoded as int, embstr or raw; here OBJECT ENCODING derives those names.
+
+use super::Handler::Data;
+use super::args::Args;
+use super::expire::{TtlOption, past_deadline};
+use super::row::*;
+use crate::expiry::{Basis, Deadline, Unit, is_due};
+use crate::resp::error::CommandError;
+use crate::resp::reply::Reply;
+use crate::store::change::Event;
+use crate::store::db::Ttl;
+use crate::store::{Live, StringRef};
+use crate::value::long_double::LongDouble;
+use crate::value::number::{format_i64, parse_i64};
+
+/// The commands on strings.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "set",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE | key_flag::VARIABLE_FLAGS,
+        )],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Stores a string under a key, whatever was there before.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("value", ArgKind::String),
+            Arg::one_of("condition", SET_CONDITION)
+                .optional()
+                .since("2.6.12"),
+            Arg::word("get", "GET").optional().since("6.2.0"),
+            Arg::one_of("expiration", SET_EXPIRATION).optional(),
+        ],
+        subcommands: &[],
+        handler: Data(set),
+    },
+    Row {
+        name: "get",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::STRING | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Reads a string.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(get),
+    },
+    Row {
+        name: "getdel",
+        arity: 2,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::DELETE,
+        )],
+        group: Group::String,
+        since: "6.2.0",
+        complexity: "O(1)",
+        summary: "Reads a string and removes it.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(getdel),
+    },
+    Row {
+        name: "getex",
+        arity: -2,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "6.2.0",
+        complexity: "O(1)",
+        summary: "Reads a string and may change or clear its deadline.",
+        args: &[
+            Arg::key("key"),
+            Arg::one_of("expiration", GETEX_EXPIRATION).optional(),
+        ],
+        subcommands: &[],
+        handler: Data(getex),
+    },
+    Row {
+        name: "getset",
+        arity: 3,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Replaces the string at a key and returns the old one.",
+        args: &[Arg::key("key"), Arg::new("value", ArgKind::String)],
+        subcommands: &[],
+        handler: Data(getset),
+    },
+    Row {
+        name: "setnx",
+        arity: 3,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::OW | key_flag::INSERT)],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Stores a string unless the key is already there.",
+        args: &[Arg::key("key"), Arg::new("value", ArgKind::String)],
+        subcommands: &[],
+        handler: Data(setnx),
+    },
+    Row {
+        name: "setex",
+        arity: 4,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::at(1, key_flag::OW | key_flag::UPDATE)],
+        group: Group::String,
+        since: "2.0.0",
+        complexity: "O(1)",
+        summary: "Stores a string that lives for a number of seconds.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("seconds", ArgKind::Integer),
+            Arg::new("value", ArgKind::String),
+        ],
+        subcommands: &[],
+        handler: Data(setex),
+    },
+    Row {
+        name: "psetex",
+        arity: 4,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::at(1, key_flag::OW | key_flag::UPDATE)],
+        group: Group::String,
+        since: "2.6.0",
+        complexity: "O(1)",
+        summary: "Stores a string that lives for a number of milliseconds.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("milliseconds", ArgKind::Integer),
+            Arg::new("value", ArgKind::String),
+        ],
+        subcommands: &[],
+        handler: Data(psetex),
+    },
+    Row {
+        name: "mget",
+        arity: -2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::STRING | category::FAST,
+        keys: &[KeySpec::to_end(1, 1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys",
+        summary: "Reads the strings at several keys.",
+        args: &[Arg::key("key").multiple()],
+        subcommands: &[],
+        handler: Data(mget),
+    },
+    Row {
+        name: "mset",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::to_end(1, 2, key_flag::OW | key_flag::UPDATE)],
+        group: Group::String,
+        since: "1.0.1",
+        complexity: "O(N) with N the number of keys",
+        summary: "Stores several strings at once.",
+        args: &[Arg::block("data", KEY_VALUE).multiple()],
+        subcommands: &[],
+        handler: Data(mset),
+    },
+    Row {
+        name: "msetnx",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::to_end(1, 2, key_flag::OW | key_flag::INSERT)],
+        group: Group::String,
+        since: "1.0.1",
+        complexity: "O(N) with N the number of keys",
+        summary: "Stores several strings at once, or none if any of the keys is already there.",
+        args: &[Arg::block("data", KEY_VALUE).multiple()],
+        subcommands: &[],
+        handler: Data(msetnx),
+    },
+    Row {
+        name: "append",
+        arity: 3,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::INSERT)],
+        group: Group::String,
+        since: "2.0.0",
+        complexity: "O(1) amortized, for a small value",
+        summary: "Adds bytes to the end of the string at a key, starting from an empty one.",
+        args: &[Arg::key("key"), Arg::new("value", ArgKind::String)],
+        subcommands: &[],
+        handler: Data(append),
+    },
+    Row {
+        name: "strlen",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::STRING | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO)],
+        group: Group::String,
+        since: "2.2.0",
+        complexity: "O(1)",
+        summary: "Tells how many bytes the string at a key has.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(strlen),
+    },
+    Row {
+        name: "setrange",
+        arity: 4,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::String,
+        since: "2.2.0",
+        complexity: "O(1) for a small value; otherwise O(M) with M the length of the value",
+        summary: "Overwrites part of a string from an offset on, padding with zero bytes.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("offset", ArgKind::Integer),
+            Arg::new("value", ArgKind::String),
+        ],
+        subcommands: &[],
+        handler: Data(setrange),
+    },
+    Row {
+        name: "getrange",
+        arity: 4,
+        flags: flag::READONLY,
+        categories: category::READ | category::STRING | category::SLOW,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::String,
+        since: "2.4.0",
+        complexity: "O(N) with N the length of the reply",
+        summary: "Reads the bytes between two offsets of the string at a key.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("start", ArgKind::Integer),
+            Arg::new("end", ArgKind::Integer),
+        ],
+        subcommands: &[],
+        handler: Data(getrange),
+    },
+    Row {
+        name: "substr",
+        arity: 4,
+        flags: flag::READONLY,
+        categories: category::READ | category::STRING | category::SLOW,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(N) with N the length of the reply",
+        summary: "Older name of GETRANGE.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("start", ArgKind::Integer),
+            Arg::new("end", ArgKind::Integer),
+        ],
+        subcommands: &[],
+        handler: Data(substr),
+    },
+    Row {
+        name: "incr",
+        arity: 2,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Adds one to the integer at a key; a missing key counts as 0.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(incr),
+    },
+    Row {
+        name: "decr",
+        arity: 2,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Subtracts one from the integer at a key; a missing key counts as 0.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(decr),
+    },
+    Row {
+        name: "incrby",
+        arity: 3,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Adds a whole number to the integer at a key; a missing key counts as 0.",
+        args: &[Arg::key("key"), Arg::new("increment", ArgKind::Integer)],
+        subcommands: &[],
+        handler: Data(incrby),
+    },
+    Row {
+        name: "decrby",
+        arity: 3,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Subtracts a whole number from the integer at a key; a missing key counts as 0.",
+        args: &[Arg::key("key"), Arg::new("decrement", ArgKind::Integer)],
+        subcommands: &[],
+        handler: Data(decrby),
+    },
+    Row {
+        name: "incrbyfloat",
+        arity: 3,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::STRING | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::String,
+        since: "2.6.0",
+        complexity: "O(1)",
+        summary: "Adds a decimal number to the number at a key; a missing key counts as 0.",
+        args: &[Arg::key("key"), Arg::new("increment", ArgKind::Double)],
+        subcommands: &[],
+        handler: Data(incrbyfloat),
+    },
+];
+
+/// When SET stores at all.
+const SET_CONDITION: &[Arg] = &[Arg::word("nx", "NX"), Arg::word("xx", "XX")];
+
+/// What SET does with the deadline.
+const SET_EXPIRATION: &[Arg] = &[
+    Arg::new("seconds", ArgKind::Integer)
+        .token("EX")
+        .since("2.6.12"),
+    Arg::new("milliseconds", ArgKind::Integer)
+        .token("PX")
+        .since("2.6.12"),
+    Arg::new("unix-time-seconds", ArgKind::UnixTime)
+        .token("EXAT")
+        .since("6.2.0"),
+    Arg::new("unix-time-milliseconds", ArgKind::UnixTime)
+        .token("PXAT")
+        .since("6.2.0"),
+    Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
+];
+
+/// What GETEX does with the deadline.
+const GETEX_EXPIRATION: &[Arg] = &[
+    Arg::new("seconds", ArgKind::Integer).token("EX"),
+    Arg::new("milliseconds", ArgKind::Integer).token("PX"),
+    Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+    Arg::new("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+    Arg::word("persist", "PERSIST"),
+];
+
+/// A pair of MSET and MSETNX.
+const KEY_VALUE: &[Arg] = &[Arg::key("key"), Arg::new("value", ArgKind::String)];
+
+/// Redis' limit on the length of a string, the default of `proto-max-bulk-len`.
+pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
+    match value {
+        Some(StringRef::Short(bytes)) => reply.bulk(bytes),
+        Some(StringRef::Long(bytes)) => reply.bulk_shared(bytes),
+        None => reply.null(),
+    }
+}
+
+/// What stands at a key, copied, for commands that answer it after changing it.
+fn old_value(live: &Live<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+    Ok(live.string(key)?.map(|value| value.bytes().to_vec()))
+}
+
+fn reply_old(reply: &mut Reply<'_>, value: Option<Vec<u8>>) {
+    match value {
+        Some(bytes) => reply.bulk(&bytes),
+        None => reply.null(),
+    }
+}
+
+/// Options of SET.
+#[derive(Default)]
+struct SetOptions<'a> {
+    ttl: Option<TtlOption<'a>>,
+    keeps_ttl: bool,
+    if_absent: bool,
+    if_present: bool,
+    gets: bool,
+}
+
+impl<'a> SetOptions<'a> {
+    fn parse(args: Args<'a>) -> Result<SetOptions<'a>, CommandError> {
+        let mut options = SetOptions::default();
+        let mut i = 3;
+        while i < args.len() {
+            if args.is(i, "nx") && !options.if_present {
+                options.if_absent = true;
+            } else if args.is(i, "xx") && !options.if_absent {
+                options.if_present = true;
+            } else if args.is(i, "get") {
+                options.gets = true;
+            } else if args.is(i, "keepttl") && options.ttl.is_none() {
+                options.keeps_ttl = true;
+            } else if let Some(option) = TtlOption::parse(args, i)
+                && !options.keeps_ttl
+                && options
+                    .ttl
+                    .as_ref()
+                    .is_none_or(|other| other.is_same_kind(&option))
+            {
+                options.ttl = Some(option);
+                i += 1;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            i += 1;
+        }
+        Ok(options)
+    }
+}
+
+fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let (key, value) = (args.get(1), args.get(2));
+    if args.len() == 3 {
+        live.set_string(key, value, Ttl::Drop);
+        live.changed(Event::SET, key);
+        reply.ok();
+        return Ok(());
+    }
+    let options = SetOptions::parse(args)?;
+    let deadline = match &options.ttl {
+        Some(option) => Some(option.positive_deadline("set", live.reading())?),
+        None => None,
+    };
+    let old = if options.gets {
+        old_value(live, key)?
+    } else {
+        None
+    };
+    let is_there = (options.if_absent || options.if_present) && live.peek(key).is_some();
+    if (options.if_absent && is_there) || (options.if_present && !is_there) {
+        if options.gets {
+            reply_old(reply, old)
+        } else {
+            reply.null()
+        }
+        return Ok(());
+    }
+    let ttl = match deadline {
+        Some(deadline) => Ttl::At(deadline),
+        None if options.keeps_ttl => Ttl::Keep,
+        None => Ttl::Drop,
+    };
+    live.set_string(key, value, ttl);
+    live.changed(Event::SET, key);
+    if deadline.is_some() {
+        live.also(Event::EXPIRE, key);
+    }
+    if options.gets {
+        reply_old(reply, old)
+    } else {
+        reply.ok()
+    }
+    Ok(())
+}
+
+fn get(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_string(reply, live.string(args.get(1))?);
+    Ok(())
+}
+
+fn getdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let old = old_value(live, key)?;
+    if old.is_some() {
+        live.remove(key);
+        live.changed(Event::DEL, key);
+    }
+    reply_old(reply, old);
+    Ok(())
+}
+
+fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let mut option = None;
+    let mut persists = false;
+    if args.len() > 2 {
+        if args.len() == 3 && args.is(2, "persist") {
+            persists = true;
+        } else if args.len() == 4
+            && let Some(parsed) = TtlOption::parse(args, 2)
+        {
+            option = Some(parsed);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    // Redis answers nil for a missing key before it looks at the number.
+    let Some(value) = live.string(key)? else {
+        reply.null();
+        return Ok(());
+    };
+    let deadline = match &option {
+        Some(option) => Some(option.positive_deadline("getex", live.reading())?),
+        None => None,
+    };
+    reply_string(reply, Some(value));
+    if let Some(deadline) = deadline {
+        if is_due(deadline, live.reading().now) {
+            past_deadline(live, key);
+        } else {
+            live.set_deadline(key, Some(deadline));
+            live.changed(Event::EXPIRE, key);
+        }
+    } else if persists && live.deadline(key).flatten().is_some() {
+        live.set_deadline(key, None);
+        live.changed(Event::PERSIST, key);
+    }
+    Ok(())
+}
+
+fn getset(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let old = old_value(live, key)?;
+    live.set_string(key, args.get(2), Ttl::Drop);
+    live.changed(Event::SET, key);
+    reply_old(reply, old);
+    Ok(())
+}
+
+fn setnx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let is_there = live.peek(key).is_some();
+    if !is_there {
+        live.set_string(key, args.get(2), Ttl::Drop);
+        live.changed(Event::SET, key);
+    }
+    reply.integer(i64::from(!is_there));
+    Ok(())
+}
+
+fn set_with_ttl(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    unit: Unit,
+    command: &'static str,
+) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let option = TtlOption {
+        unit,
+        basis: Basis::Relative,
+        number: args.get(2),
+    };
+    let deadline: Deadline = option.positive_deadline(command, live.reading())?;
+    live.set_string(key, args.get(3), Ttl::At(deadline));
+    live.changed(Event::SET, key);
+    live.also(Event::EXPIRE, key);
+    reply.ok();
+    Ok(())
+}
+
+fn setex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    set_with_ttl(live, args, reply, Unit::Seconds, "setex")
+}
+
+fn psetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    set_with_ttl(live, args, reply, Unit::Millis, "psetex")
+}
+
+fn mget(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply.array(args.len() - 1);
+    for key in args.from(1) {
+        // A key of another type counts as missing here.
+        reply_string(reply, live.string(key).unwrap_or(None));
+    }
+    Ok(())
+}
+
+fn mset(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    set_pairs(live, args, "mset")?;
+    reply.ok();
+    Ok(())
+}
+
+fn set_pairs(live: &mut Live<'_>, args: Args<'_>, name: &str) -> Result<(), CommandError> {
+    if args.len() % 2 == 0 {
+        return Err(CommandError::WrongArity(name.to_owned()));
+    }
+    for i in (1..args.len()).step_by(2) {
+        let key = args.get(i);
+        live.set_string(key, args.get(i + 1), Ttl::Drop);
+        live.changed(Event::SET, key);
+    }
+    Ok(())
+}
+
+fn msetnx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    if args.len() % 2 == 0 {
+        return Err(CommandError::WrongArity("msetnx".to_owned()));
+    }
+    let is_any_there = (1..args.len())
+        .step_by(2)
+        .any(|i| live.peek(args.get(i)).is_some());
+    if !is_any_there {
+        set_pairs(live, args, "msetnx")?;
+    }
+    reply.integer(i64::from(!is_any_there));
+    Ok(())
+}
+
+fn append(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let (key, tail) = (args.get(1), args.get(2));
+    let old = live.peek_string(key)?.map(|value| value.bytes().len());
+    let len = old.unwrap_or(0).saturating_add(tail.len());
+    if len > STRING_BYTES_MAX {
+        return Err(CommandError::StringTooLong);
+    }
+    if old.is_none() {
+        live.set_string(key, tail, Ttl::Drop);
+    } else {
+        live.edit_string(key, |bytes| bytes.extend_from_slice(tail));
+    }
+    live.changed(Event::APPEND, key);
+    reply.integer(len as i64);
+    Ok(())
+}
+
+fn strlen(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let len = live
+        .string(args.get(1))?
+        .map_or(0, |value| value.bytes().len());
+    reply.integer(len as i64);
+    Ok(())
+}
+
+fn setrange(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let (key, patch) = (args.get(1), args.get(3));
+    let offset = args.integer(2)?;
+    if offset < 0 {
+        return Err(CommandError::text("ERR offset is out of range"));
+    }
+    let old = live
+        .peek_string(key)?
+        .map_or(0, |value| value.bytes().len());
+    if patch.is_empty() {
+        reply.integer(old as i64);
+        return Ok(());
+    }
+    let end = (offset as usize).saturating_add(patch.len());
+    if end > STRING_BYTES_MAX {
+        return Err(CommandError::StringTooLong);
+    }
+    live.edit_string(key, |bytes| {
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[offset as usize..end].copy_from_slice(patch);
+    });
+    live.changed(Event::SETRANGE, key);
+    reply.integer(old.max(end) as i64);
+    Ok(())
+}
+
+fn getrange(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let (first, last) = (args.integer(2)?, args.integer(3)?);
+    let Some(value) = live.string(args.get(1))? else {
+        reply.bulk(b"");
+        return Ok(());
+    };
+    let bytes = value.bytes();
+    let len = bytes.len() as i64;
+    // Redis: both ends negative and crossed is empty before clamping.
+    if first < 0 && last < 0 && first > last {
+        reply.bulk(b"");
+        return Ok(());
+    }
+    let from_end = |i: i64| {
+        if i < 0 {
+            len.saturating_add(i).max(0)
+        } else {
+            i
+        }
+    };
+    let (first, last) = (from_end(first), from_end(last).min(len - 1));
+    if first > last || len == 0 {
+        reply.bulk(b"");
+    } else {
+        reply.bulk(&bytes[first as usize..=last as usize]);
+    }
+    Ok(())
+}
+
+fn substr(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    getrange(live, args, reply)
+}
+
+fn add(
+    live: &mut Live<'_>,
+    key: &[u8],
+    amount: i64,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let old = match live.peek_string(key)? {
+        Some(value) => parse_i64(value.bytes()).ok_or(CommandError::NotAnInteger)?,
+        None => 0,
+    };
+    let new = old.checked_add(amount).ok_or(CommandError::Overflow)?;
+    live.set_string(key, format_i64(new, &mut [0; 20]), Ttl::Keep);
+    live.changed(Event::INCRBY, key);
+    reply.integer(new);
+    Ok(())
+}
+
+fn incr(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    add(live, args.get(1), 1, reply)
+}
+
+fn decr(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    add(live, args.get(1), -1, reply)
+}
+
+fn incrby(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    add(live, args.get(1), args.integer(2)?, reply)
+}
+
+fn decrby(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let amount = args.integer(2)?;
+    let negated = amount
+        .checked_neg()
+        .ok_or(CommandError::text("ERR decrement would overflow"))?;
+    add(live, args.get(1), negated, reply)
+}
+
+fn incrbyfloat(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let old = match live.peek_string(key)? {
+        Some(value) => LongDouble::parse(value.bytes()).ok_or(CommandError::NotAFloat)?,
+        None => LongDouble::parse(b"0").ok_or(CommandError::NotAFloat)?,
+    };
+    let amount = LongDouble::parse(args.get(2)).ok_or(CommandError::NotAFloat)?;
+    let new = old.add(amount);
+    if !new.is_finite() {
+        return Err(CommandError::NanOrInfinity);
+    }
+    let text = new.to_text();
+    live.set_string(key, text.as_bytes(), Ttl::Keep);
+    live.changed(Event::INCRBYFLOAT, key);
+    reply.bulk(text.as_bytes());
+    Ok(())
+}

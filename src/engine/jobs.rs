@@ -1,0 +1,294 @@
+//! Work that is done in slices between requests, and when to wake up for it.
+//!
+//! All jobs together take at most [`SLICE_US`] of a turn while requests are waiting and
+//! [`IDLE_SLICE_US`] when the poll came back empty. In order of urgency: expiry, refiling items of
+//! the deadline index whose coarse bucket is about to begin, the snapshot, freeing what was
+//! flushed. Housekeeping (idle clients, soft output limits, save points, rates) runs `hz` times a
+//! second while there is anything to look after, and not at all on an idle server.
+//!
+//! Redis: `hz` also drives expiry there. Here it does not: deletion follows the deadlines.
+//!
+//! Invariants: a job keeps its place and gives way when its time is up; nothing here blocks.
+
+use super::Engine;
+use super::session::{Closing, SessionKey};
+use crate::clock::{Clock, Reading};
+use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
+use crate::expiry::index::ItemRef;
+use crate::expiry::pacing::Pacer;
+
+/// Longest slice of all jobs while requests wait, in microseconds.
+pub const SLICE_US: u64 = 500;
+/// Longest slice when nobody waits, in microseconds: what a request that arrives now may wait.
+pub const IDLE_SLICE_US: u64 = 2_000;
+/// Entries freed between two readings of the clock.
+const BURIED_PER_STEP: usize = 256;
+/// Items refiled between two readings of the clock.
+const REFILED_PER_STEP: usize = 64;
+
+/// The state of all jobs.
+pub struct Jobs {
+    /// Budget of expiry.
+    pub pacer: Pacer,
+    /// Time expiry took.
+    pub expiry_us: u64,
+    expired_at_us: u64,
+    next_db: usize,
+    drawn: Vec<(ItemRef, u64)>,
+    housekept_ms: u64,
+    /// Commands processed when housekeeping last ran: tells an idle server.
+    housekept_commands: u64,
+}
+
+impl Jobs {
+    /// Jobs of a new server.
+    pub fn new(config: &Config, reading: &Reading) -> Jobs {
+        Jobs {
+            pacer: Pacer::new(config.active_expire_effort as u8),
+            expiry_us: 0,
+            expired_at_us: reading.monotonic_us,
+            next_db: 0,
+            drawn: Vec::new(),
+            housekept_ms: reading.monotonic_us / 1000,
+            housekept_commands: 0,
+        }
+    }
+
+    /// Whether a snapshot is being loaded.
+    pub fn is_loading(&self) -> bool {
+        false
+    }
+
+    /// Whether writes are refused because the last save failed.
+    pub fn refuses_writes(&self, _config: &Config) -> bool {
+        false
+    }
+}
+
+impl Engine {
+    /// Runs the jobs for one slice. `is_idle`: the poll came back empty.
+    pub fn run_jobs(&mut self, clock: &mut dyn Clock, is_idle: bool) {
+        self.reading = clock.read();
+        let start_us = self.reading.monotonic_us;
+        let slice_us = if is_idle { IDLE_SLICE_US } else { SLICE_US };
+        let until_us = start_us + slice_us;
+        self.expire_slice(clock, is_idle);
+        self.publish_changes();
+        if !self.keyspace.graveyard.is_empty() {
+            self.bury_slice(clock, until_us);
+        }
+        let now_ms = self.reading.monotonic_us / 1000;
+        if let Some(pause) = self.pause
+            && now_ms >= pause.until_ms
+        {
+            self.end_pause();
+        }
+        if now_ms >= self.jobs.housekept_ms + self.housekeeping_ms() {
+            self.jobs.housekept_ms = now_ms;
+            self.housekeep(now_ms);
+        }
+    }
+
+    /// How late the oldest due key is, in ms; what lies in ended buckets is due.
+    fn lateness_ms(&self) -> i64 {
+        (0..self.keyspace.databases())
+            .filter_map(|db| self.keyspace.db(db).index.oldest_ripe())
+            .map(|end| self.reading.now.since(end))
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn collects(&self) -> bool {
+        !self.is_expiry_off && !self.keyspace.is_frozen
+    }
+
+    /// Active expiry: see `expiry` for the idea, `expiry/pacing.rs` for the budget.
+    fn expire_slice(&mut self, clock: &mut dyn Clock, is_idle: bool) {
+        let now = self.reading.now;
+        let mut has_work = false;
+        for db in 0..self.keyspace.databases() {
+            if self.keyspace.db(db).index.len() > 0 {
+                self.keyspace.ripen(db, now);
+                has_work |= self.keyspace.db(db).index.ripe_len() > 0;
+            }
+        }
+        let start_us = self.reading.monotonic_us;
+        let elapsed_us = start_us - self.jobs.expired_at_us;
+        self.refile_slice(clock, elapsed_us, start_us + SLICE_US);
+        self.jobs.expired_at_us = start_us;
+        let late_ms = self.lateness_ms();
+        let lag_max_ms = i64::from(self.config.expire_lag_ms_max);
+        let allowed_us = self
+            .jobs
+            .pacer
+            .allow_us(elapsed_us, is_idle, late_ms, lag_max_ms);
+        if !has_work || !self.collects() {
+            return;
+        }
+        let until_us = self.reading.monotonic_us + allowed_us;
+        let began_us = self.reading.monotonic_us;
+        let is_unfinished = self.expire_rounds(clock, until_us);
+        let spent_us = self.reading.monotonic_us - began_us;
+        self.jobs.expiry_us += spent_us;
+        self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
+    }
+
+    /// Rounds over all databases in turn until nothing is ripe or time is up; true if the latter.
+    fn expire_rounds(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
+        let dbs = self.keyspace.databases();
+        let draw = self.jobs.pacer.draw();
+        let mut drawn = std::mem::take(&mut self.jobs.drawn);
+        let mut done = 0;
+        let mut is_unfinished = false;
+        while done < dbs {
+            let db = self.jobs.next_db % dbs;
+            if self.keyspace.db(db).index.ripe_len() == 0 {
+                self.jobs.next_db = (db + 1) % dbs;
+                done += 1;
+                continue;
+            }
+            if self.reading.monotonic_us >= until_us {
+                is_unfinished = true;
+                // The next slice begins with the next database, so that none starves.
+                self.jobs.next_db = (db + 1) % dbs;
+                break;
+            }
+            let reading = self.reading;
+            let round = self
+                .keyspace
+                .expire_round(db, &reading, draw.ripe, draw.audit, &mut drawn);
+            self.jobs.pacer.audited(round.audited, round.audited_due);
+            self.publish_changes();
+            self.reading = clock.read();
+        }
+        self.jobs.drawn = drawn;
+        is_unfinished
+    }
+
+    /// Refiles items of coarse buckets that are about to begin, spread over the time left.
+    fn refile_slice(&mut self, clock: &mut dyn Clock, elapsed_us: u64, until_us: u64) {
+        let mut drawn = std::mem::take(&mut self.jobs.drawn);
+        for db in 0..self.keyspace.databases() {
+            drawn.clear();
+            let Some(coming) = self.keyspace.db(db).index.draw_coming(0, &mut drawn) else {
+                continue;
+            };
+            let mut left = self.jobs.pacer.refile_count(&coming, elapsed_us);
+            while left > 0 && self.reading.monotonic_us < until_us {
+                let step = left.min(REFILED_PER_STEP);
+                let refiled = self.keyspace.refile_coming(db, step, &mut drawn);
+                if refiled == 0 {
+                    break;
+                }
+                left -= refiled.min(left);
+                self.reading = clock.read();
+            }
+        }
+        self.jobs.drawn = drawn;
+    }
+
+    fn bury_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
+        while !self.keyspace.graveyard.is_empty() {
+            self.keyspace.graveyard.dig(BURIED_PER_STEP);
+            self.reading = clock.read();
+            if self.reading.monotonic_us >= until_us {
+                break;
+            }
+        }
+    }
+
+    fn housekeeping_ms(&self) -> u64 {
+        1000 / u64::from(self.config.hz.max(1))
+    }
+
+    fn housekeep(&mut self, now_ms: u64) {
+        self.metrics.sample(now_ms);
+        self.jobs.housekept_commands = self.metrics.commands_processed;
+        let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
+        let late: Vec<SessionKey> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| {
+                let is_idle = timeout_ms > 0 && now_ms - session.active_ms.min(now_ms) > timeout_ms;
+                is_idle && session.subscriptions() == 0 && session.closing == Closing::No
+            })
+            .map(|(key, _)| key)
+            .collect();
+        late.into_iter()
+            .for_each(|key| self.close(key, Closing::Now));
+        let waiting: Vec<SessionKey> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.output.is_empty())
+            .map(|(key, _)| key)
+            .collect();
+        waiting
+            .into_iter()
+            .for_each(|key| self.check_output_limit(key));
+    }
+
+    /// Closes a client that is owed more than its class may be: over the hard limit at once, over
+    /// the soft one when that has lasted.
+    pub fn check_output_limit(&mut self, key: SessionKey) {
+        let now_ms = self.reading.monotonic_us / 1000;
+        let session = &mut self.sessions[key];
+        let class = if session.subscriptions() > 0 {
+            OUTPUT_PUBSUB
+        } else {
+            OUTPUT_NORMAL
+        };
+        let limit = &self.config.output_limits[class];
+        let held = session.output.len() as u64;
+        self.metrics.output_buffer_max = self.metrics.output_buffer_max.max(held as usize);
+        let is_over_hard = limit.hard_bytes > 0 && held > limit.hard_bytes;
+        let is_over_soft = limit.soft_bytes > 0 && held > limit.soft_bytes;
+        if is_over_soft {
+            let since = *session.over_soft_since_ms.get_or_insert(now_ms);
+            if !is_over_hard && now_ms - since < u64::from(limit.soft_seconds) * 1000 {
+                return;
+            }
+        } else {
+            session.over_soft_since_ms = None;
+            if !is_over_hard {
+                return;
+            }
+        }
+        self.metrics.output_buffer_disconnections += 1;
+        self.close(key, Closing::Now);
+    }
+
+    /// How long the loop may sleep, in ms: until a bucket of the index ends, a pause ends, or
+    /// housekeeping has something to look after. None: until something arrives.
+    pub fn next_wakeup_ms(&self) -> Option<u64> {
+        if !self.ready.is_empty() || !self.keyspace.graveyard.is_empty() {
+            return Some(0);
+        }
+        let now_ms = self.reading.monotonic_us / 1000;
+        let mut wakeup = self
+            .pause
+            .map(|pause| pause.until_ms.saturating_sub(now_ms));
+        let mut sooner = |ms: u64| wakeup = Some(wakeup.map_or(ms, |w: u64| w.min(ms)));
+        if self.collects() {
+            for db in 0..self.keyspace.databases() {
+                let index = &self.keyspace.db(db).index;
+                if index.ripe_len() > 0 {
+                    return Some(0);
+                }
+                if let Some(at) = index.next_wakeup() {
+                    sooner(at.since(self.reading.now).max(0) as u64);
+                }
+            }
+        }
+        let is_active = self.jobs.housekept_commands != self.metrics.commands_processed;
+        let has_waiting = self
+            .sessions
+            .iter()
+            .any(|(_, session)| !session.output.is_empty());
+        if is_active || has_waiting {
+            sooner(self.housekeeping_ms());
+        } else if self.config.timeout_seconds > 0 && !self.sessions.is_empty() {
+            sooner(1000);
+        }
+        wakeup
+    }
+}

@@ -1,0 +1,355 @@
+//! The whole server's state, without I/O of its own.
+//!
+//! The shell (`server`) feeds bytes in and drains bytes out; commands (`command`) act on what is
+//! here. Time comes in with every turn, randomness with [`Engine::new`], so that a simulation can
+//! run years of TTLs and thousands of clients in a second.
+//!
+//! ```text
+//! bytes ──> Session.input ──> ready ──> (command::dispatch) ──> Session.output ──> bytes
+//!                                         │                        ▲
+//!                                     Keyspace ──> changes ──> pub/sub, WATCH
+//! ```
+//!
+//! Invariants: a session with pending output is on `unflushed`, one with waiting requests is on
+//! `ready` unless it is paused or closing; changes are published before the next command runs.
+//!
+//! Not here: what a command does (`command`), sockets (`server`).
+
+pub mod jobs;
+pub mod metrics;
+pub mod pubsub;
+pub mod session;
+pub mod watch;
+
+use std::collections::VecDeque;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use slab::Slab;
+
+use crate::clock::Reading;
+use crate::config::{Config, NotifyFlags};
+use crate::resp::output::Output;
+use crate::resp::reply::{Protocol, Reply};
+use crate::resp::request::Limits;
+use crate::store::Keyspace;
+use crate::store::change::Changes;
+use jobs::Jobs;
+use metrics::Metrics;
+use pubsub::PubSub;
+use session::{Closing, Input, Replies, Session, SessionKey, Transaction};
+use watch::Watch;
+
+/// What the shell must do; the engine does no I/O on sockets or configuration files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Settings that concern sockets were changed.
+    Reconfigure(&'static str),
+    /// Stop the server: everything has been saved that was to be saved.
+    Exit,
+}
+
+/// Which commands a CLIENT PAUSE holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseKind {
+    /// All of them.
+    All,
+    /// Those that may write.
+    Write,
+}
+
+/// A CLIENT PAUSE in force.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    /// When it ends, in ms of monotonic time.
+    pub until_ms: u64,
+    /// What it holds back.
+    pub kind: PauseKind,
+}
+
+/// Facts about the process that do not change.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// 40 hexadecimal digits, new with every start.
+    pub run_id: String,
+    /// Process id.
+    pub pid: u32,
+    /// Path of the binary.
+    pub executable: String,
+    /// Path of the configuration file, empty if none.
+    pub config_file: String,
+    /// Operating system and release.
+    pub os: String,
+    /// When the process started, monotonic microseconds.
+    pub started_us: u64,
+    /// Memory the process used before it held any key, in bytes.
+    pub startup_bytes: u64,
+}
+
+/// The server's state.
+pub struct Engine {
+    /// All keys.
+    pub keyspace: Keyspace,
+    /// All clients.
+    pub sessions: Slab<Session>,
+    /// All settings.
+    pub config: Config,
+    /// The instant of the running command.
+    pub reading: Reading,
+    /// Who listens to what.
+    pub pubsub: PubSub,
+    /// Who watches which keys.
+    pub watch: Watch,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Background work.
+    pub jobs: Jobs,
+    /// CLIENT PAUSE.
+    pub pause: Option<Pause>,
+    /// Sessions with requests to execute, in order of service.
+    pub ready: VecDeque<SessionKey>,
+    /// Sessions with output to be written.
+    pub unflushed: Vec<SessionKey>,
+    /// Sessions that are to be closed.
+    pub closing: Vec<SessionKey>,
+    /// What the shell must do.
+    pub actions: Vec<Action>,
+    /// Facts about the process.
+    pub identity: Identity,
+    /// For whatever needs chance outside the keyspace.
+    pub rng: SmallRng,
+    /// The configuration file's text was asked to be rewritten: CONFIG REWRITE needs its path.
+    next_id: u64,
+    /// DEBUG SET-ACTIVE-EXPIRE 0 is in force.
+    pub is_expiry_off: bool,
+    /// A command runs inside EXEC: its time is frozen and its changes are published at the end.
+    pub is_in_exec: bool,
+}
+
+/// Where a new client comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// Its address and port, or the unix socket's path.
+    pub peer: String,
+    /// The server's side of the connection.
+    pub local: String,
+    /// Over a unix socket.
+    pub is_unix: bool,
+    /// File descriptor.
+    pub fd: i32,
+}
+
+impl Engine {
+    /// An empty server. `seed` determines everything that is random.
+    pub fn new(config: Config, reading: Reading, seed: u64) -> Engine {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let keyspace_rng = SmallRng::from_rng(&mut rng);
+        let run_id = (0..5).map(|_| format!("{:08x}", rng.next_u32())).collect();
+        let mut engine = Engine {
+            keyspace: Keyspace::new(config.databases as usize, reading.now, keyspace_rng),
+            sessions: Slab::new(),
+            reading,
+            pubsub: PubSub::default(),
+            watch: Watch::default(),
+            metrics: Metrics::default(),
+            jobs: Jobs::new(&config, &reading),
+            pause: None,
+            ready: VecDeque::new(),
+            unflushed: Vec::new(),
+            closing: Vec::new(),
+            actions: Vec::new(),
+            identity: Identity {
+                run_id,
+                ..Identity::default()
+            },
+            rng,
+            next_id: 0,
+            is_expiry_off: false,
+            is_in_exec: false,
+            config,
+        };
+        engine.listen_to_changes();
+        engine
+    }
+
+    /// Admits a client.
+    pub fn connect(&mut self, origin: Origin) -> SessionKey {
+        self.next_id += 1;
+        let now_ms = self.reading.monotonic_us / 1000;
+        let session = Session {
+            id: self.next_id,
+            peer: origin.peer,
+            local: origin.local,
+            is_unix: origin.is_unix,
+            fd: origin.fd,
+            name: Vec::new(),
+            library: (String::new(), String::new()),
+            db: 0,
+            protocol: Protocol::Resp2,
+            is_authenticated: self.config.requirepass.is_empty(),
+            connected_ms: now_ms,
+            active_ms: now_ms,
+            input: Input::default(),
+            output: Output::default(),
+            is_unflushed: false,
+            is_ready: false,
+            is_postponed: false,
+            over_soft_since_ms: None,
+            multi: Transaction::default(),
+            channels: Default::default(),
+            patterns: Default::default(),
+            shard_channels: Default::default(),
+            replies: Replies::On,
+            is_no_touch: false,
+            is_no_evict: false,
+            closing: Closing::No,
+            last_command: session::ROW_UNKNOWN,
+            last_subcommand: 0,
+            bytes_in: 0,
+            commands: 0,
+        };
+        self.metrics.connections_received += 1;
+        self.sessions.insert(session)
+    }
+
+    /// Forgets a client whose connection is gone, or is to be closed now.
+    pub fn disconnect(&mut self, key: SessionKey) {
+        if !self.sessions.contains(key) {
+            return;
+        }
+        self.unwatch(key);
+        self.unsubscribe_all(key);
+        self.sessions.remove(key);
+        self.ready.retain(|&other| other != key);
+        self.unflushed.retain(|&other| other != key);
+        self.closing.retain(|&other| other != key);
+    }
+
+    /// Hands received bytes to a client's parser and puts it on the ready list.
+    pub fn feed(&mut self, key: SessionKey, bytes: &[u8]) {
+        let limits = self.limits(key);
+        let limit = self.config.query_buffer_bytes_limit as usize;
+        let session = &mut self.sessions[key];
+        if session.closing != Closing::No {
+            return;
+        }
+        self.metrics.input_bytes += bytes.len() as u64;
+        session.bytes_in += bytes.len() as u64;
+        session.input.feed(bytes, &limits);
+        let held = session.input.buffer.len();
+        self.metrics.input_buffer_max = self.metrics.input_buffer_max.max(held);
+        if held > limit {
+            self.metrics.query_buffer_disconnections += 1;
+            self.close(key, Closing::Now);
+            return;
+        }
+        self.make_ready(key);
+    }
+
+    fn limits(&self, key: SessionKey) -> Limits {
+        Limits {
+            bulk_bytes_max: self.config.bulk_bytes_max,
+            authenticated: self.sessions[key].is_authenticated,
+        }
+    }
+
+    /// Puts a client with waiting requests, or a broken protocol, on the ready list.
+    pub fn make_ready(&mut self, key: SessionKey) {
+        let session = &mut self.sessions[key];
+        let has_work = session.input.waiting() > 0 || session.input.error.is_some();
+        if has_work && !session.is_ready && !session.is_postponed && session.closing == Closing::No
+        {
+            session.is_ready = true;
+            self.ready.push_back(key);
+        }
+    }
+
+    /// Ends a client: at once, or when it has got what it is owed.
+    pub fn close(&mut self, key: SessionKey, how: Closing) {
+        let session = &mut self.sessions[key];
+        if session.closing == Closing::No {
+            self.closing.push(key);
+        }
+        if session.closing != Closing::Now {
+            session.closing = how;
+        }
+    }
+
+    /// The reply writer of a client, which is put on the list of those to be flushed.
+    #[inline]
+    pub fn reply(&mut self, key: SessionKey) -> Reply<'_> {
+        let session = &mut self.sessions[key];
+        if !session.is_unflushed {
+            session.is_unflushed = true;
+            self.unflushed.push(key);
+        }
+        Reply::new(&mut session.output, session.protocol)
+    }
+
+    /// Tells the keyspace which classes of changes somebody listens to.
+    pub fn listen_to_changes(&mut self) {
+        let flags = self.config.notify_keyspace_events.0;
+        let is_on = flags & (NotifyFlags::KEYSPACE.0 | NotifyFlags::KEYEVENT.0) != 0;
+        let classes = if self.watch.is_empty() {
+            0
+        } else {
+            u32::MAX & !NotifyFlags::KEY_MISS.0
+        };
+        self.keyspace
+            .changes
+            .listen(classes | if is_on { flags } else { 0 });
+    }
+
+    /// Publishes what happened to keys: WATCH first, then notifications.
+    #[inline]
+    pub fn publish_changes(&mut self) {
+        if !self.keyspace.changes.is_empty() {
+            self.publish_changes_now();
+        }
+    }
+
+    #[cold]
+    fn publish_changes_now(&mut self) {
+        let mut taken = std::mem::take(&mut self.keyspace.changes);
+        let flags = self.config.notify_keyspace_events.0;
+        for (change, key) in taken.iter() {
+            if change.event.class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0 {
+                self.touch_watched(change.db, key);
+            }
+            if flags & change.event.class != 0 {
+                self.notify(flags, change, key);
+            }
+        }
+        Changes::clear(&mut taken);
+        self.keyspace.changes = taken;
+    }
+
+    fn notify(&mut self, flags: u32, change: crate::store::change::Change, key: &[u8]) {
+        let name = change.event.name;
+        if flags & NotifyFlags::KEYSPACE.0 != 0 {
+            let mut channel = format!("__keyspace@{}__:", change.db).into_bytes();
+            channel.extend_from_slice(key);
+            self.publish(&channel, name.as_bytes());
+        }
+        if flags & NotifyFlags::KEYEVENT.0 != 0 {
+            let channel = format!("__keyevent@{}__:{name}", change.db);
+            self.publish(channel.as_bytes(), key);
+        }
+    }
+
+    /// Ends a pause whose time has come and lets the clients it held back go on.
+    pub fn end_pause(&mut self) {
+        self.pause = None;
+        self.keyspace.is_frozen = false;
+        let held: Vec<SessionKey> = self
+            .sessions
+            .iter()
+            .filter(|(_, s)| s.is_postponed)
+            .map(|(key, _)| key)
+            .collect();
+        for key in held {
+            self.sessions[key].is_postponed = false;
+            self.make_ready(key);
+        }
+    }
+}

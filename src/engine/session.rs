@@ -1,0 +1,284 @@
+//! One client as the engine sees it: what it sent, what it is owed, and who it is.
+//!
+//! Input is parsed into [`Request`]s whose arguments are ranges over the input buffer, so a client
+//! that is paused or killed in mid-batch keeps the rest unexecuted. Output belongs to the session
+//! from the first byte, replies and pushes in order; the shell only drains it.
+//!
+//! Not here: sockets (`server`), what requests mean (`command`).
+
+use std::collections::HashSet;
+
+use crate::resp::output::Output;
+use crate::resp::reply::Protocol;
+use crate::resp::request::{ArgRange, Limits, Parser, ProtocolError, Step};
+
+/// A session's place in the engine's table. Reused after the session is gone; [`Session::id`] is
+/// not.
+pub type SessionKey = usize;
+
+/// A parsed request that has not been executed yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    first: u32,
+    args: u32,
+    end: u32,
+    /// Number of the command's row, once looked ahead at; see `command::lookup`.
+    pub row: u16,
+    /// Placement hash of its first key, if it has been looked ahead for.
+    pub hash: Option<u64>,
+}
+
+/// Row number of a request that has not been looked at.
+pub const ROW_UNKNOWN: u16 = u16::MAX;
+/// An empty input buffer with more room than this is given back.
+const INPUT_KEPT_BYTES: usize = 64 * 1024;
+
+/// What a client has sent.
+#[derive(Default)]
+pub struct Input {
+    /// Bytes received, parsed or not.
+    pub buffer: Vec<u8>,
+    parser: Parser,
+    /// Ranges of all parsed requests.
+    pub args: Vec<ArgRange>,
+    requests: Vec<Request>,
+    next: usize,
+    /// The client broke the protocol behind the parsed requests.
+    pub error: Option<ProtocolError>,
+}
+
+impl Input {
+    /// Appends what was received and parses it.
+    pub fn feed(&mut self, bytes: &[u8], limits: &Limits) {
+        self.buffer.extend_from_slice(bytes);
+        self.parse(limits);
+    }
+
+    /// Parses what is there, until it ends, breaks, or enough requests wait.
+    pub fn parse(&mut self, limits: &Limits) {
+        while self.error.is_none() {
+            let first = self.args.len() as u32;
+            match self.parser.step(&mut self.buffer, limits, &mut self.args) {
+                Ok(Step::Request { argc }) => self.requests.push(Request {
+                    first,
+                    args: argc as u32,
+                    end: self.parser.position() as u32,
+                    row: ROW_UNKNOWN,
+                    hash: None,
+                }),
+                Ok(Step::Empty) => {}
+                Ok(Step::Incomplete) => break,
+                Err(error) => self.error = Some(error),
+            }
+        }
+        let wanted = self.parser.bytes_wanted();
+        if wanted > 0 && self.waiting() == 0 {
+            // Grow in steps: the length is the client's claim, not yet backed by bytes.
+            let step = wanted.min(self.buffer.len().max(INPUT_KEPT_BYTES));
+            self.buffer.reserve(step);
+        }
+    }
+
+    /// Requests that wait to be executed.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.requests.len() - self.next
+    }
+
+    /// The requests that wait, to be looked ahead at.
+    pub fn upcoming(&mut self, count: usize) -> (&mut [Request], &[ArgRange], &[u8]) {
+        let end = (self.next + count).min(self.requests.len());
+        (&mut self.requests[self.next..end], &self.args, &self.buffer)
+    }
+
+    /// The next request; its arguments are found with [`Input::args_of`].
+    #[inline]
+    pub fn peek(&self) -> Option<Request> {
+        self.requests.get(self.next).copied()
+    }
+
+    /// The next request has been executed.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    /// The ranges of a request.
+    #[inline]
+    pub fn args_of(&self, request: Request) -> &[ArgRange] {
+        &self.args[request.first as usize..(request.first + request.args) as usize]
+    }
+
+    /// Drops what has been executed from the buffer, once nothing parsed is left in it.
+    pub fn compact(&mut self) {
+        if self.waiting() > 0 {
+            return;
+        }
+        self.requests.clear();
+        self.args.clear();
+        self.next = 0;
+        let done = self.parser.needed_from();
+        if done == self.buffer.len() {
+            self.buffer.clear();
+            if self.buffer.capacity() > INPUT_KEPT_BYTES {
+                self.buffer = Vec::new();
+            }
+        } else if done > 0 {
+            self.buffer.drain(..done);
+        }
+        self.parser.consumed(done);
+        self.args.shrink_to(4096);
+        self.requests.shrink_to(1024);
+    }
+
+    /// Drops everything unexecuted: the client is being closed.
+    pub fn discard(&mut self) {
+        *self = Input::default();
+    }
+
+    /// Bytes held.
+    pub fn capacity_bytes(&self) -> usize {
+        self.buffer.capacity()
+            + self.args.capacity() * size_of::<ArgRange>()
+            + self.requests.capacity() * size_of::<Request>()
+    }
+}
+
+impl Request {
+    /// Where its arguments are.
+    pub fn ranges<'a>(&self, args: &'a [ArgRange]) -> &'a [ArgRange] {
+        &args[self.first as usize..(self.first + self.args) as usize]
+    }
+
+    /// Offset behind its last byte.
+    pub fn end(&self) -> usize {
+        self.end as usize
+    }
+}
+
+/// A command waiting for EXEC: its own copy of its arguments.
+pub struct Queued {
+    /// Number of its row.
+    pub row: u16,
+    /// Its arguments' bytes, one after another.
+    pub buffer: Vec<u8>,
+    /// Where they are.
+    pub ranges: Vec<ArgRange>,
+}
+
+/// A transaction being collected.
+#[derive(Default)]
+pub struct Transaction {
+    /// MULTI was called.
+    pub is_open: bool,
+    /// A command was refused while queueing: EXEC aborts.
+    pub is_broken: bool,
+    /// A watched key changed: EXEC answers nil.
+    pub is_stale: bool,
+    /// What EXEC will run.
+    pub queue: Vec<Queued>,
+    /// Bytes the queue holds.
+    pub queued_bytes: usize,
+    /// Watched keys: database, key, and whether it was dead already when watched.
+    pub watched: Vec<(u16, Box<[u8]>, bool)>,
+}
+
+/// Which replies the client wants: CLIENT REPLY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replies {
+    /// All.
+    On,
+    /// None.
+    Off,
+    /// Not the one to the command that is running.
+    SkipThis,
+    /// Not the one to the next command.
+    SkipNext,
+}
+
+/// How a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// It goes on.
+    No,
+    /// When what it is owed has been written.
+    AfterReply,
+    /// At once.
+    Now,
+}
+
+/// One client.
+pub struct Session {
+    /// Never reused.
+    pub id: u64,
+    /// The peer's address, or the unix socket's path.
+    pub peer: String,
+    /// The address it connected to.
+    pub local: String,
+    /// Its connection comes over a unix socket.
+    pub is_unix: bool,
+    /// File descriptor, for CLIENT LIST.
+    pub fd: i32,
+    /// Name given by CLIENT SETNAME or HELLO.
+    pub name: Vec<u8>,
+    /// Library name and version given by CLIENT SETINFO.
+    pub library: (String, String),
+    /// Selected database.
+    pub db: usize,
+    /// Protocol chosen by HELLO.
+    pub protocol: Protocol,
+    /// Has given the password, or none is needed.
+    pub is_authenticated: bool,
+    /// When it connected, in ms of monotonic time.
+    pub connected_ms: u64,
+    /// When it last sent a command.
+    pub active_ms: u64,
+    /// What it sent.
+    pub input: Input,
+    /// What it is owed.
+    pub output: Output,
+    /// Is on the engine's list of sessions with output.
+    pub is_unflushed: bool,
+    /// Is on the engine's list of sessions with requests.
+    pub is_ready: bool,
+    /// Waits until a CLIENT PAUSE ends, with requests left.
+    pub is_postponed: bool,
+    /// Since when its output has been over the soft limit, in ms of monotonic time.
+    pub over_soft_since_ms: Option<u64>,
+    /// Transaction.
+    pub multi: Transaction,
+    /// Channels, patterns and shard channels it listens to.
+    pub channels: HashSet<Box<[u8]>>,
+    /// Patterns it listens to.
+    pub patterns: HashSet<Box<[u8]>>,
+    /// Shard channels it listens to.
+    pub shard_channels: HashSet<Box<[u8]>>,
+    /// CLIENT REPLY.
+    pub replies: Replies,
+    /// CLIENT NO-TOUCH.
+    pub is_no_touch: bool,
+    /// CLIENT NO-EVICT.
+    pub is_no_evict: bool,
+    /// Whether and how it is being closed.
+    pub closing: Closing,
+    /// Name of the last command, for CLIENT LIST.
+    pub last_command: u16,
+    /// Subcommand's row within its container, 0 if none.
+    pub last_subcommand: u16,
+    /// Bytes received and sent.
+    pub bytes_in: u64,
+    /// Commands executed.
+    pub commands: u64,
+}
+
+impl Session {
+    /// Number of channels and patterns of all kinds it listens to.
+    pub fn subscriptions(&self) -> usize {
+        self.channels.len() + self.patterns.len() + self.shard_channels.len()
+    }
+
+    /// Bound by the RESP2 rule that only subscription commands are allowed.
+    pub fn is_subscriber(&self) -> bool {
+        self.protocol == Protocol::Resp2 && self.subscriptions() > 0
+    }
+}

@@ -1,0 +1,135 @@
+//! Expiry, the heart of the server: when a key is due, and where the keys are that fall due next.
+//!
+//! This folder is arithmetic and an index; it deletes nothing, knows no key and reads no clock.
+//! The keyspace files each volatile key here and asks for samples.
+//!
+//! # Stratified sampling
+//!
+//! Redis: the active cycle samples volatile keys uniformly, so how long a dead key stays depends
+//! on how many live ones it hides among, and no bound can be given. Here the samples are taken
+//! where the dead are: items are kept in *strata* by deadline, the near future finely divided,
+//! the far future coarsely.
+//!
+//! ```text
+//!        ended | now                131 s          37 .. 75 h            8.7 years
+//!   -----------+----------------------+-------------------+----------------+----------->  deadline
+//!     [ ripe ] | A: 8,192 x 16 ms     | B: 4,096 x 65.5 s | C: 2,048 x 37 h| [ beyond ]
+//!       FIFO   | [][][][][][][]..[][] | [  ][  ]..[  ][  ]| [    ]..[    ] |
+//!         ^    |   |        ^           |          ^        |      ^           |
+//!         +--------+        +-----------+          +--------+      +-----------+
+//!        a bucket ends:        refiled, item by item, in the width of one bucket before it begins
+//!        spliced whole
+//!
+//!   bucket -> chunk <-> chunk <-> chunk      those with room in front, full ones behind
+//!              | 64 hashes, a bitmap of which are taken, the bucket, how many are extended
+//! ```
+//!
+//! * A bucket of ring A whose last millisecond has come is *ripe*: its list of chunks is spliced
+//!   to the end of the ripe queue without touching a chunk. Samples are drawn there, oldest first;
+//!   whatever is due is deleted, the rest is refiled, so every draw makes progress.
+//! * A ring spans two buckets of the next one. So a bucket of B is *coming* while the one before
+//!   it is current: its items are refiled into A, in steps, during 65.5 s. If that was not
+//!   finished when it begins, what is left counts as ripe and is drawn with priority.
+//! * A later deadline is only noted in the entry (*lazy extension*): the item stays where it is,
+//!   counted as *extended*, and is refiled when its bucket is drawn. An earlier deadline moves the
+//!   item only if it lies before the start of the bucket it is filed in.
+//! * A small share of the samples is taken from all items alike, as an audit: it gives an unbiased
+//!   estimate of the dead and finds what the strata should have found (`pacing`).
+//!
+//! Invariants: an item is filed no later than the bucket of its deadline. An item of the ripe
+//! queue is due or counted as extended. The number of items is the number of volatile keys.
+//!
+//! Not here: the table lookup from hash to entry, deleting, events (`store`); when to spend how
+//! much is computed in [`pacing`], measured by the caller.
+
+pub mod index;
+pub mod pacing;
+
+mod bitmap;
+mod chunks;
+#[cfg(test)]
+mod tests;
+
+use crate::clock::{Reading, UnixMillis};
+
+/// The moment from which a key is dead, in the server's own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deadline(pub UnixMillis);
+
+/// Whether something with this deadline is dead at `now`: the one predicate. Lazy, active, field,
+/// eviction, snapshot and restore all ask here, so that they cannot disagree at the millisecond
+/// itself.
+#[inline]
+pub fn is_due(deadline: Deadline, now: UnixMillis) -> bool {
+    deadline.0 <= now
+}
+
+/// What a user's number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds: EXPIRE, EX, EXAT.
+    Seconds,
+    /// Milliseconds: PEXPIRE, PX, PXAT.
+    Millis,
+}
+
+/// What a user's number counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// From now: a TTL.
+    Relative,
+    /// From the Unix epoch, by the wall clock.
+    Absolute,
+}
+
+/// The deadline a user asks for, or `None` where "invalid expire time" is due: the number of
+/// milliseconds, or the Unix time it leads to, does not fit 64 bits.
+///
+/// Zero, negative and past amounts are valid here; commands that refuse them look first.
+///
+/// An absolute time is kept exactly. The exception is one that would leave the 64-bit range when
+/// converted to the server's time, that is, one within the clock offset of either end: it is
+/// clamped to that end.
+pub fn deadline(amount: i64, unit: Unit, basis: Basis, reading: &Reading) -> Option<Deadline> {
+    let ms = match unit {
+        Unit::Seconds => amount.checked_mul(1_000)?,
+        Unit::Millis => amount,
+    };
+    if basis == Basis::Absolute {
+        return Some(Deadline(reading.from_wall(ms)));
+    }
+    // The wall clock decides: the user must be able to read the result back as a Unix time.
+    if ms > 0 && reading.to_wall(reading.now).checked_add(ms).is_none() {
+        return None;
+    }
+    Some(Deadline(reading.now.plus(ms)))
+}
+
+/// What PTTL answers: milliseconds left, zero if due.
+pub fn ttl_ms(deadline: Deadline, now: UnixMillis) -> i64 {
+    deadline.0.since(now).max(0)
+}
+
+/// What TTL answers: seconds left, rounded to the nearest, half up. A live key can have 0.
+pub fn ttl_seconds(deadline: Deadline, now: UnixMillis) -> i64 {
+    nearest_second(ttl_ms(deadline, now))
+}
+
+/// What PEXPIRETIME answers: the deadline as Unix milliseconds. The end of time is itself in
+/// every clock, so that the largest deadline is echoed although the clocks differ.
+pub fn expiretime_ms(deadline: Deadline, reading: &Reading) -> i64 {
+    if deadline.0.0 == i64::MAX {
+        return i64::MAX;
+    }
+    reading.to_wall(deadline.0)
+}
+
+/// What EXPIRETIME answers: the deadline as Unix seconds, rounded to the nearest, half up.
+pub fn expiretime_seconds(deadline: Deadline, reading: &Reading) -> i64 {
+    nearest_second(expiretime_ms(deadline, reading))
+}
+
+/// (ms + 500) / 1,000 without the overflow.
+fn nearest_second(ms: i64) -> i64 {
+    ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) >= 500)
+}

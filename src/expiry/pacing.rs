@@ -1,0 +1,156 @@
+//! How much work expiry may do: pure arithmetic on durations and counts that the caller measured.
+//!
+//! *Time.* While requests are waiting, expiry has a share of the elapsed time, kept as a token
+//! bucket of microseconds, so that a late turn of the loop gets what it missed, but never more than
+//! one short burst at once. The share rises when the oldest due key is later than the limit, and
+//! there is none when nobody waits.
+//!
+//! *Samples.* As in Redis' cycle a round draws 20 keys at effort 1, and 5 more per step of effort.
+//! 19 of 20 come from the ripe stratum, where rounds go on until it is empty or time is up. The
+//! others are the audit, drawn from all volatile keys alike; those rounds go on while over a tenth
+//! of what was audited was dead, Redis' rule, and keep `expired_stale_perc` unbiased.
+//!
+//! *Refiling ahead.* A coming bucket is refiled at twice the pace that would be done when it begins.
+//!
+//! Not here: measuring, and the decision what else may run in a turn (the engine's pacer).
+
+use super::index::Coming;
+
+/// Most time per turn while requests wait, and what the bucket holds.
+pub const BURST_US: u64 = 500;
+/// Most time per turn when the poll came back empty: what a request that arrives now may wait.
+pub const IDLE_SLICE_US: u64 = 2_000;
+/// A slice that overran is paid back, but not more than this much of it.
+const DEBT_US_MAX: i64 = 10_000;
+/// Share of elapsed time at effort 1.
+const SHARE_PERCENT_MIN: i64 = 25;
+/// More share per step of effort.
+const SHARE_PERCENT_STEP: i64 = 2;
+/// Share while deletion is later than the limit.
+const SHARE_PERCENT_LATE: i64 = 75;
+/// Redis' number of keys per round at effort 1, and per step above.
+const SAMPLE_MIN: usize = 20;
+const SAMPLE_STEP: usize = 5;
+/// Of so many samples, one is audit.
+const AUDIT_ONE_IN: usize = 20;
+/// Audit goes on while over this share of a round was dead.
+const STALE_PERCENT_ACCEPTABLE: usize = 10;
+/// Weight of one audited key in the running average: 20 of them weigh a twentieth, as a cycle does
+/// in Redis.
+const STALE_WEIGHT: f64 = 0.05 / 20.0;
+
+/// How many keys a round draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// From the ripe stratum.
+    pub ripe: usize,
+    /// From all volatile keys.
+    pub audit: usize,
+}
+
+/// The budget of expiry.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    /// 1 to 10.
+    effort: u8,
+    /// Hundredths of a microsecond, so that a share of a microsecond is a whole number.
+    tokens: i64,
+    cap_hits: u64,
+    stale_share: f64,
+}
+
+impl Pacer {
+    /// A pacer with a full bucket. `effort` is `active-expire-effort`, clamped to 1..=10.
+    pub fn new(effort: u8) -> Pacer {
+        let tokens = BURST_US as i64 * 100;
+        Pacer {
+            effort: effort.clamp(1, 10),
+            tokens,
+            cap_hits: 0,
+            stale_share: 0.0,
+        }
+    }
+
+    /// Changes the effort.
+    pub fn set_effort(&mut self, effort: u8) {
+        self.effort = effort.clamp(1, 10);
+    }
+
+    fn steps(&self) -> usize {
+        usize::from(self.effort - 1)
+    }
+
+    /// Samples per round.
+    pub fn draw(&self) -> Draw {
+        let all = SAMPLE_MIN + SAMPLE_STEP * self.steps();
+        let audit = all / AUDIT_ONE_IN;
+        Draw {
+            ripe: all - audit,
+            audit,
+        }
+    }
+
+    /// Microseconds this slice may use. `elapsed_us` is the time since the last call, `idle` says
+    /// that the poll came back empty, `late_ms` is the age of the oldest due key.
+    pub fn allow_us(&mut self, elapsed_us: u64, idle: bool, late_ms: i64, lag_max_ms: i64) -> u64 {
+        let share = if late_ms > lag_max_ms {
+            SHARE_PERCENT_LATE
+        } else {
+            SHARE_PERCENT_MIN + SHARE_PERCENT_STEP * self.steps() as i64
+        };
+        // No more than fills the bucket from the deepest debt.
+        let elapsed_us = elapsed_us.min(1_000_000) as i64;
+        self.tokens = (self.tokens + elapsed_us * share).min(BURST_US as i64 * 100);
+        if idle {
+            return IDLE_SLICE_US;
+        }
+        (self.tokens / 100).max(0) as u64
+    }
+
+    /// Notes what a slice used. `unfinished` says that it ended for lack of time with due items
+    /// left. Idle time is free.
+    pub fn spent(&mut self, us: u64, idle: bool, unfinished: bool) {
+        if idle {
+            return;
+        }
+        let us = i64::try_from(us).unwrap_or(i64::MAX).min(DEBT_US_MAX * 2);
+        self.tokens = (self.tokens - us * 100).max(-DEBT_US_MAX * 100);
+        self.cap_hits += u64::from(unfinished);
+    }
+
+    /// Slices that ended for lack of time: `expired_time_cap_reached_count`.
+    pub fn cap_hits(&self) -> u64 {
+        self.cap_hits
+    }
+
+    /// Notes a round of audit; true if another should follow.
+    pub fn audited(&mut self, sampled: usize, dead: usize) -> bool {
+        if sampled == 0 {
+            return false;
+        }
+        let share = dead as f64 / sampled as f64;
+        let weight = (sampled as f64 * STALE_WEIGHT).min(1.0);
+        self.stale_share += (share - self.stale_share) * weight;
+        dead * 100 > sampled * STALE_PERCENT_ACCEPTABLE
+    }
+
+    /// The running estimate of dead keys among volatile ones: `expired_stale_perc`.
+    pub fn stale_percent(&self) -> f64 {
+        self.stale_share * 100.0
+    }
+
+    /// How many items of a coming bucket to refile now, `elapsed_us` after the last time (or after
+    /// the bucket was first seen): twice as fast as needed to be done when it begins. Zero until
+    /// that makes a round, so that short turns do not each do a little.
+    pub fn refile_count(&self, coming: &Coming, elapsed_us: u64) -> usize {
+        let draw = self.draw();
+        let half_us = (u128::from(coming.begins_in_ms.max(0).unsigned_abs()) * 500).max(1);
+        let due = coming.items as u128 * u128::from(elapsed_us) / half_us;
+        let due = usize::try_from(due).unwrap_or(usize::MAX).min(coming.items);
+        if due < (draw.ripe + draw.audit).min(coming.items) {
+            0
+        } else {
+            due
+        }
+    }
+}

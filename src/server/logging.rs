@@ -1,0 +1,60 @@
+//! The log, in Redis' line shape: `pid:role day month year time level message`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::Mutex;
+
+use log::{Level, LevelFilter, Log, Metadata, Record};
+
+/// Writes lines to a file or to standard output.
+struct Writer {
+    pid: u32,
+    /// Path, empty for standard output. Opened for each line, so that it can be rotated.
+    path: Mutex<String>,
+}
+
+static WRITER: std::sync::OnceLock<Writer> = std::sync::OnceLock::new();
+
+/// Starts logging. A second call changes file and level.
+pub fn start(path: &str, level: LevelFilter) {
+    let writer = WRITER.get_or_init(|| Writer {
+        pid: std::process::id(),
+        path: Mutex::default(),
+    });
+    if let Ok(mut current) = writer.path.lock() {
+        path.clone_into(&mut current);
+    }
+    // Only the first call can succeed, and only it needs to.
+    let _ = log::set_logger(writer);
+    log::set_max_level(level);
+}
+
+impl Log for Writer {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let mark = match record.level() {
+            Level::Error | Level::Warn => '#',
+            Level::Info => '*',
+            Level::Debug => '-',
+            Level::Trace => '.',
+        };
+        let time = crate::clock::log_time_text();
+        let line = format!("{}:M {time} {mark} {}\n", self.pid, record.args());
+        let Ok(path) = self.path.lock() else { return };
+        // A log that cannot be written must not stop the server.
+        let _ = if path.is_empty() {
+            std::io::stdout().write_all(line.as_bytes())
+        } else {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path.as_str())
+                .and_then(|mut file| file.write_all(line.as_bytes()))
+        };
+    }
+
+    fn flush(&self) {}
+}

@@ -1,0 +1,435 @@
+//! The shell: the event loop around the engine, in visible phases.
+//!
+//! ```text
+//! poll ─> clock ─> accept ─> read + parse ─> execute in batches ─> jobs ─> flush ─> close
+//!   ▲                                                                              │
+//!   └──────────────────────── timeout: the next deadline ◄───────────────────────────┘
+//! ```
+//!
+//! A client gets one read of at most 64 KiB a turn and a bounded number of commands; what is left
+//! waits on a list, as mio reports each edge only once. A client with unexecuted requests is not
+//! read from, so its socket fills and the sender waits. A client that does not read costs memory
+//! up to its output limit and nobody else anything.
+//!
+//! Invariants: nothing here blocks but the poll; a connection and its session have the same key
+//! and end together, at the end of a turn, so a stale event cannot name a new client.
+//!
+//! Not here: what bytes mean (`resp`, `command`), when jobs run (`engine::jobs`).
+
+pub mod connection;
+pub mod listener;
+pub mod logging;
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token};
+use signal_hook_mio::v1_0::Signals;
+
+use crate::clock::Clock;
+use crate::command::dispatch;
+use crate::engine::session::{Closing, SessionKey};
+use crate::engine::{Action, Engine, Origin};
+use connection::{Connection, READ_MAX, Received, Stream};
+use listener::Listener;
+
+/// Tokens below this are sessions' keys.
+const FIRST_LISTENER: usize = usize::MAX - 256;
+const SIGNALS: Token = Token(usize::MAX - 300);
+const EVENTS_PER_POLL: usize = 1024;
+/// Connections accepted per listener and turn.
+const ACCEPTED_PER_TURN: usize = 1000;
+
+/// The server's sockets around its engine.
+pub struct Server<'a> {
+    /// The state.
+    pub engine: Engine,
+    clock: &'a mut dyn Clock,
+    poll: Poll,
+    listeners: Vec<Listener>,
+    signals: Signals,
+    connections: Vec<Option<Connection>>,
+    /// Connections that may have something to read.
+    to_read: Vec<SessionKey>,
+    buffer: Box<[u8]>,
+    is_accepting: bool,
+    signals_seen: usize,
+}
+
+impl<'a> Server<'a> {
+    /// Registers the listeners and the signals.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn new(
+        engine: Engine,
+        clock: &'a mut dyn Clock,
+        mut listeners: Vec<Listener>,
+        mut signals: Signals,
+    ) -> io::Result<Server<'a>> {
+        let poll = Poll::new()?;
+        for (at, listener) in listeners.iter_mut().enumerate() {
+            let token = Token(FIRST_LISTENER + at);
+            match listener {
+                Listener::Tcp(tcp) => poll.registry().register(tcp, token, Interest::READABLE)?,
+                Listener::Unix(unix) => {
+                    poll.registry().register(unix, token, Interest::READABLE)?
+                }
+            }
+        }
+        poll.registry()
+            .register(&mut signals, SIGNALS, Interest::READABLE)?;
+        Ok(Server {
+            engine,
+            clock,
+            poll,
+            listeners,
+            signals,
+            connections: Vec::new(),
+            to_read: Vec::new(),
+            buffer: vec![0; READ_MAX].into_boxed_slice(),
+            is_accepting: false,
+            signals_seen: 0,
+        })
+    }
+
+    /// Serves until the server is told to stop.
+    ///
+    /// # Errors
+    /// If polling fails, which nothing can be done about.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_POLL);
+        loop {
+            let timeout = self.timeout();
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.engine.reading = self.clock.read();
+            let start_us = self.engine.reading.monotonic_us;
+            events.iter().for_each(|event| self.note(event));
+            self.accept();
+            let is_idle = self.to_read.is_empty() && self.engine.ready.is_empty();
+            self.read();
+            dispatch::run_ready(&mut self.engine, self.clock);
+            self.engine.run_jobs(self.clock, is_idle);
+            self.flush();
+            self.close();
+            let metrics = &mut self.engine.metrics;
+            metrics.turns += 1;
+            metrics.busy_us += self.engine.reading.monotonic_us - start_us;
+            if self.act() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn timeout(&mut self) -> Option<Duration> {
+        let has_more = self.is_accepting || self.to_read.iter().any(|&key| self.may_read(key));
+        let wakeup = if has_more {
+            Some(0)
+        } else {
+            self.engine.next_wakeup_ms()
+        };
+        wakeup.map(Duration::from_millis)
+    }
+
+    /// A client whose requests have all been executed.
+    fn may_read(&self, key: SessionKey) -> bool {
+        self.engine
+            .sessions
+            .get(key)
+            .is_some_and(|session| session.input.waiting() == 0 && session.closing == Closing::No)
+    }
+
+    fn note(&mut self, event: &Event) {
+        let token = event.token();
+        if token == SIGNALS {
+            for signal in self.signals.pending() {
+                self.signals_seen += 1;
+                log::warn!("Received {}, scheduling shutdown...", signal_name(signal));
+                self.engine.actions.push(Action::Exit); //SHUT
+            }
+            return;
+        }
+        if token.0 >= FIRST_LISTENER {
+            self.is_accepting = true;
+            return;
+        }
+        let Some(Some(connection)) = self.connections.get_mut(token.0) else {
+            return;
+        };
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            connection.is_readable = true;
+            connection.is_read_closed |= event.is_read_closed() || event.is_error();
+            if !connection.is_listed {
+                connection.is_listed = true;
+                self.to_read.push(token.0);
+            }
+        }
+        if event.is_writable() {
+            let session = &mut self.engine.sessions[token.0];
+            if !session.is_unflushed && !session.output.is_empty() {
+                session.is_unflushed = true;
+                self.engine.unflushed.push(token.0);
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        if !std::mem::take(&mut self.is_accepting) {
+            return;
+        }
+        for at in 0..self.listeners.len() {
+            for round in 0..=ACCEPTED_PER_TURN {
+                if round == ACCEPTED_PER_TURN {
+                    self.is_accepting = true;
+                    break;
+                }
+                match accept_one(&self.listeners[at], &self.engine.config) {
+                    Ok(Some((stream, origin))) => self.admit(stream, origin),
+                    Ok(None) => break,
+                    Err(error) => {
+                        log::warn!("Accepting client connection: {error}");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns a client away or makes it a session.
+    fn admit(&mut self, mut stream: Stream, origin: Origin) {
+        let config = &self.engine.config;
+        let refusal = if self.engine.sessions.len() >= config.clients_max as usize {
+            self.engine.metrics.connections_rejected += 1;
+            Some("-ERR max number of clients reached\r\n")
+        } else if config.is_protected && config.requirepass.is_empty() && !is_local(&origin) {
+            self.engine.metrics.connections_rejected += 1;
+            Some(
+                "-DENIED Mayfly is running in protected mode because protected mode is enabled \
+                 and no password is set for the default user. In this mode connections are only \
+                 accepted from the loopback interface. Set a password with requirepass, or set \
+                 protected-mode to no if this address is safe from everybody else.\r\n",
+            )
+        } else {
+            None
+        };
+        if let Some(text) = refusal {
+            stream.refuse(text);
+            return;
+        }
+        let key = self.engine.connect(origin);
+        match Connection::new(stream, self.poll.registry(), Token(key)) {
+            Ok(connection) => {
+                if key >= self.connections.len() {
+                    self.connections.resize_with(key + 1, || None);
+                }
+                self.connections[key] = Some(connection);
+            }
+            Err(error) => {
+                log::warn!("Registering client connection: {error}");
+                self.engine.disconnect(key);
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let mut to_read = std::mem::take(&mut self.to_read);
+        to_read.retain(|&key| {
+            let is_kept = self.read_one(key);
+            if let Some(Some(connection)) = self.connections.get_mut(key) {
+                connection.is_listed = is_kept;
+            }
+            is_kept
+        });
+        to_read.append(&mut self.to_read);
+        self.to_read = to_read;
+    }
+
+    /// Reads once from a client; true if it should be read again later.
+    fn read_one(&mut self, key: SessionKey) -> bool {
+        if !self.may_read(key) {
+            return self
+                .engine
+                .sessions
+                .get(key)
+                .is_some_and(|s| s.closing == Closing::No);
+        }
+        let Some(Some(connection)) = self.connections.get_mut(key) else {
+            return false;
+        };
+        match connection.receive(&mut self.buffer) {
+            Received::Bytes(n) => {
+                let is_more = connection.is_readable;
+                self.engine.feed(key, &self.buffer[..n]);
+                is_more
+            }
+            Received::Nothing => false,
+            Received::End => {
+                let how = if self.engine.sessions[key].output.is_empty() {
+                    Closing::Now
+                } else {
+                    Closing::AfterReply
+                };
+                self.engine.close(key, how);
+                false
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        let mut unflushed = std::mem::take(&mut self.engine.unflushed);
+        for key in unflushed.drain(..) {
+            let session = &mut self.engine.sessions[key];
+            session.is_unflushed = false;
+            let Some(Some(connection)) = self.connections.get_mut(key) else {
+                continue;
+            };
+            match connection.send(&mut session.output) {
+                Ok(sent) => {
+                    self.engine.metrics.output_bytes += sent as u64;
+                    if !session.output.is_empty() {
+                        self.engine.check_output_limit(key);
+                    }
+                }
+                Err(_) => self.engine.close(key, Closing::Now),
+            }
+        }
+        // Keep the list's room; nothing was added meanwhile.
+        unflushed.append(&mut self.engine.unflushed);
+        self.engine.unflushed = unflushed;
+    }
+
+    fn close(&mut self) {
+        if self.engine.closing.is_empty() {
+            return;
+        }
+        let closing = std::mem::take(&mut self.engine.closing);
+        for key in closing {
+            let session = &self.engine.sessions[key];
+            if session.closing == Closing::AfterReply && !session.output.is_empty() {
+                self.engine.closing.push(key);
+                continue;
+            }
+            if let Some(mut connection) = self.connections[key].take() {
+                connection.deregister(self.poll.registry());
+            }
+            self.engine.disconnect(key);
+        }
+    }
+
+    /// Does what the engine asked for; true if the server is to stop.
+    fn act(&mut self) -> bool {
+        for action in std::mem::take(&mut self.engine.actions) {
+            match action {
+                Action::Exit => {
+                    self.flush();
+                    return true;
+                }
+                Action::Reconfigure(name) => self.reconfigure(name),
+            }
+        }
+        false
+    }
+
+    /// A setting about sockets was changed at run time.
+    fn reconfigure(&mut self, name: &'static str) {
+        match listener::open(&self.engine.config) {
+            Ok(_) | Err(_) => log::debug!("setting {name} changed"),
+        }
+    }
+}
+
+impl Stream {
+    /// Sends a last line to a client that is not admitted.
+    fn refuse(&mut self, text: &str) {
+        use std::io::Write;
+        // It is closed in any case; a client that cannot take 400 bytes learns nothing.
+        let _ = match self {
+            Stream::Tcp(stream) => stream.write(text.as_bytes()),
+            Stream::Unix(stream) => stream.write(text.as_bytes()),
+        };
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        signal_hook::consts::SIGINT => "SIGINT",
+        signal_hook::consts::SIGTERM => "SIGTERM",
+        _ => "a signal",
+    }
+}
+
+fn is_local(origin: &Origin) -> bool {
+    origin.is_unix
+        || origin
+            .peer
+            .parse::<std::net::SocketAddr>()
+            .is_ok_and(|address| match address.ip() {
+                IpAddr::V4(ip) => ip.is_loopback(),
+                IpAddr::V6(ip) => {
+                    ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
+                }
+            })
+}
+
+/// Accepts one connection, if one waits.
+fn accept_one(
+    listener: &Listener,
+    config: &crate::config::Config,
+) -> io::Result<Option<(Stream, Origin)>> {
+    let accepted = match listener {
+        Listener::Tcp(tcp) => tcp.accept().map(|(stream, peer)| {
+            let local = stream
+                .local_addr()
+                .map(|a| a.to_string())
+                .unwrap_or_default();
+            let fd = stream.as_raw_fd();
+            set_options(&stream, config.tcp_keepalive_seconds);
+            let origin = Origin {
+                peer: peer.to_string(),
+                local,
+                is_unix: false,
+                fd,
+            };
+            (Stream::Tcp(stream), origin)
+        }),
+        Listener::Unix(unix) => unix.accept().map(|(stream, _)| {
+            let path = format!("{}:0", config.unixsocket);
+            let fd = stream.as_raw_fd();
+            let origin = Origin {
+                peer: path.clone(),
+                local: path,
+                is_unix: true,
+                fd,
+            };
+            (Stream::Unix(stream), origin)
+        }),
+    };
+    match accepted {
+        Ok(accepted) => Ok(Some(accepted)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        // The client gave up while it waited; the next one may be fine.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// No delay for small replies, and keepalive probes for silent peers.
+fn set_options(stream: &mio::net::TcpStream, keepalive_seconds: u32) {
+    // Failing options cost latency or late detection of dead peers, not correctness.
+    let _ = stream.set_nodelay(true);
+    if keepalive_seconds > 0 {
+        let time = Duration::from_secs(keepalive_seconds.into());
+        let probe = Duration::from_secs((keepalive_seconds / 3).max(1).into());
+        let options = socket2::TcpKeepalive::new()
+            .with_time(time)
+            .with_interval(probe);
+        let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&options);
+    }
+}

@@ -1,0 +1,287 @@
+//! One database: its table of keys and the index of their deadlines, kept in step.
+//!
+//! Invariants: a volatile entry's back-reference names exactly one item of the index, which holds
+//! the entry's placement hash; the index holds nothing else; `deadline_sum` is the sum of all
+//! deadlines. While a snapshot is being taken, no entry that it has not saved yet is changed or
+//! removed without having been handed to [`Cut::keep`] first.
+//!
+//! Not here: who may see a key (`Live` in `store/mod.rs`).
+
+use super::entry::{NewValue, Parts, Slot};
+use super::table::Table;
+use crate::expiry::Deadline;
+use crate::expiry::index::{ItemRef, Strata};
+
+/// The cut of a running snapshot: what must be kept for it.
+#[derive(Default)]
+pub struct Cut {
+    /// Whether one is running.
+    pub is_active: bool,
+    /// The stamp of entries that the snapshot need not save (any more).
+    pub epoch: u8,
+    queue: std::collections::VecDeque<(u16, Slot)>,
+    queued_bytes: usize,
+}
+
+impl Cut {
+    /// Takes over an entry as it was at the cut.
+    pub fn keep(&mut self, db: u16, slot: Slot) {
+        self.queued_bytes += slot.allocated_bytes();
+        self.queue.push_back((db, slot));
+    }
+
+    /// The next kept entry, with the number its database had at the cut.
+    pub fn take(&mut self) -> Option<(u16, Slot)> {
+        let (db, slot) = self.queue.pop_front()?;
+        self.queued_bytes -= slot.allocated_bytes();
+        Some((db, slot))
+    }
+
+    /// Bytes of kept entries that wait to be written.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Drops everything that waits.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        self.queue.shrink_to_fit();
+        self.queued_bytes = 0;
+    }
+}
+
+/// What happens to a deadline when a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// The key becomes persistent.
+    Drop,
+    /// The key keeps what it has.
+    Keep,
+    /// The key dies then.
+    At(Deadline),
+}
+
+/// One database.
+pub struct Db {
+    /// The keys.
+    pub table: Table,
+    /// Their deadlines.
+    pub index: Strata,
+    /// The number this database had when the running snapshot was cut; none if it began later.
+    pub cut_number: Option<u16>,
+    deadline_sum: i128,
+}
+
+impl Db {
+    /// An empty database.
+    pub fn new(table: Table, index: Strata) -> Db {
+        Db {
+            table,
+            index,
+            cut_number: None,
+            deadline_sum: 0,
+        }
+    }
+
+    /// Mean deadline of the volatile keys, in ms of the server's time.
+    pub fn deadline_mean(&self) -> Option<i64> {
+        let keys = self.index.len() as i128;
+        (keys > 0).then(|| (self.deadline_sum / keys) as i64)
+    }
+
+    fn file(&mut self, hash: u64, deadline: Deadline) -> (Deadline, ItemRef) {
+        self.deadline_sum += i128::from(deadline.0.0);
+        (deadline, self.index.insert(hash, deadline))
+    }
+
+    fn unfile(&mut self, slot: &Slot) {
+        if let Some((deadline, item)) = slot.filed() {
+            self.deadline_sum -= i128::from(deadline.0.0);
+            self.index.remove(item, deadline);
+        }
+    }
+
+    /// Adds a key that is not there.
+    pub fn insert(&mut self, hash: u64, parts: Parts<'_>, deadline: Option<Deadline>) {
+        let deadline = deadline.map(|deadline| self.file(hash, deadline));
+        self.table
+            .insert(hash, Slot::new(hash, Parts { deadline, ..parts }));
+    }
+
+    /// Adds an entry made elsewhere under its own deadline; its back-reference is renewed.
+    pub fn insert_slot(&mut self, hash: u64, mut slot: Slot) {
+        if let Some(deadline) = slot.deadline() {
+            let (deadline, item) = self.file(hash, deadline);
+            let is_set = slot.set_deadline(deadline, item);
+            assert!(is_set, "the same deadline fits the same shape");
+        }
+        self.table.insert(hash, slot);
+    }
+
+    /// Overwrites the value of a key that is there. True if it was.
+    pub fn overwrite(&mut self, cut: &mut Cut, hash: u64, parts: Parts<'_>, ttl: Ttl) -> bool {
+        let Some(slot) = self.table.find_mut(hash, parts.key) else {
+            return false;
+        };
+        let old = slot.filed();
+        let deadline = match (old, ttl) {
+            (None, Ttl::Drop | Ttl::Keep) => None,
+            (Some(filed), Ttl::Keep) => Some(filed),
+            (Some((deadline, item)), Ttl::Drop) => {
+                self.deadline_sum -= i128::from(deadline.0.0);
+                self.index.remove(item, deadline);
+                None
+            }
+            (None, Ttl::At(new)) => {
+                self.deadline_sum += i128::from(new.0.0);
+                Some((new, self.index.insert(hash, new)))
+            }
+            (Some((deadline, item)), Ttl::At(new)) => {
+                self.deadline_sum += i128::from(new.0.0) - i128::from(deadline.0.0);
+                Some((new, self.index.change(item, deadline, new)))
+            }
+        };
+        let parts = Parts { deadline, ..parts };
+        if cut.is_active
+            && slot.epoch() != cut.epoch
+            && let Some(number) = self.cut_number
+        {
+            let old = std::mem::replace(slot, Slot::new(hash, parts));
+            cut.keep(number, old);
+        } else {
+            drop(slot.replace(parts));
+        }
+        true
+    }
+
+    /// Hands an entry that is about to be changed in place to the running snapshot, if it has not
+    /// been saved yet.
+    pub fn preserve(cut: &mut Cut, number: Option<u16>, slot: &Slot) {
+        if cut.is_active && slot.epoch() != cut.epoch {
+            if let Some(number) = number {
+                cut.keep(number, slot.duplicate());
+            }
+            slot.set_epoch(cut.epoch);
+        }
+    }
+
+    /// Changes the deadline of a key that is there.
+    pub fn set_deadline(
+        &mut self,
+        cut: &mut Cut,
+        hash: u64,
+        key: &[u8],
+        deadline: Option<Deadline>,
+    ) {
+        let Some(slot) = self.table.find_mut(hash, key) else {
+            return;
+        };
+        Db::preserve(cut, self.cut_number, slot);
+        match (slot.filed(), deadline) {
+            (None, None) => {}
+            (Some((old, item)), None) => {
+                self.deadline_sum -= i128::from(old.0.0);
+                self.index.remove(item, old);
+                slot.reshape(None);
+            }
+            (None, Some(new)) => {
+                self.deadline_sum += i128::from(new.0.0);
+                slot.reshape(Some((new, self.index.insert(hash, new))));
+            }
+            (Some((old, item)), Some(new)) => {
+                self.deadline_sum += i128::from(new.0.0) - i128::from(old.0.0);
+                let item = self.index.change(item, old, new);
+                if !slot.set_deadline(new, item) {
+                    slot.reshape(Some((new, item)));
+                }
+            }
+        }
+    }
+
+    /// Removes the entry found by its hash and a test; true if there was one. `seen` gets a last
+    /// look at it. Without a cut nothing is kept for the snapshot: a due entry is not saved.
+    pub fn remove_by(
+        &mut self,
+        cut: Option<&mut Cut>,
+        hash: u64,
+        is_it: impl Fn(&Slot) -> bool,
+        seen: impl FnOnce(&Slot),
+    ) -> bool {
+        let Some(slot) = self.table.remove_by(hash, is_it) else {
+            return false;
+        };
+        self.unfile(&slot);
+        seen(&slot);
+        if let Some(cut) = cut
+            && cut.is_active
+            && slot.epoch() != cut.epoch
+            && let Some(number) = self.cut_number
+        {
+            cut.keep(number, slot);
+        }
+        true
+    }
+
+    /// Takes a key out, entry and all; what the snapshot needs is copied for it.
+    pub fn take(&mut self, cut: &mut Cut, hash: u64, key: &[u8]) -> Option<Slot> {
+        let slot = self.table.remove(hash, key)?;
+        Db::preserve(cut, self.cut_number, &slot);
+        self.unfile(&slot);
+        Some(slot)
+    }
+
+    /// Refiles a drawn item under its entry's deadline; the entry stays as it is otherwise.
+    pub fn refile(&mut self, hash: u64, item: ItemRef) {
+        let Some(slot) = self
+            .table
+            .find_by_mut(hash, |slot| slot.item() == Some(item))
+        else {
+            return;
+        };
+        let Some(deadline) = slot.deadline() else {
+            return;
+        };
+        let moved = self.index.refile(item, deadline);
+        let is_set = slot.set_deadline(deadline, moved);
+        assert!(is_set, "the same deadline fits the same shape");
+    }
+
+    /// Checks that index and table agree; for tests.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn check(&self) {
+        self.table.check();
+        self.index.check();
+        let mut volatile = 0;
+        let mut sum = 0i128;
+        let mut walk = super::table::Walk::default();
+        while !walk.is_done() {
+            self.table.walk(&mut walk, usize::MAX / 2, |slot| {
+                if let Some((deadline, item)) = slot.filed() {
+                    volatile += 1;
+                    sum += i128::from(deadline.0.0);
+                    assert!(
+                        self.index.contains(item),
+                        "an entry names an item that is not there"
+                    );
+                    assert_eq!(super::entry::tag(self.index.hash(item)), slot.tag());
+                }
+            });
+        }
+        assert_eq!(volatile, self.index.len(), "index and table disagree");
+        assert_eq!(sum, self.deadline_sum);
+    }
+
+    /// An empty [`Parts`] for this key and value.
+    pub fn parts<'a>(key: &'a [u8], value: NewValue<'a>, epoch: u8, clock: u16) -> Parts<'a> {
+        Parts {
+            key,
+            value,
+            deadline: None,
+            epoch,
+            clock,
+            is_edited: false,
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! The compact entry: a key, its value and its deadline in one allocation, behind an 8-byte slot.
+//!
+//! ```text
+//! slot    63........44 43.........................0
+//!         tag (20)     address / 16
+//!
+//! entry   0 shape  1 epoch  2-3 access clock  4 key length  5 value length      (narrow, 6 bytes)
+//!         0 shape  1 epoch  2-3 access clock  4-7 key length  8-11 value length (wide, 12 bytes)
+//!         deadline, 6 bytes (8 if beyond 2^48 ms) and back-reference into the index, 4 bytes:
+//!         only of a volatile key
+//!         key bytes
+//!         value bytes, or the 8-byte address of a boxed Value
+//! ```
+//!
+//! A 16-byte key with a 32-byte value takes 54 bytes, with a deadline 64: both are jemalloc's
+//! 64-byte class. The tag is the top 20 bits of the key's placement hash, so that a lookup touches
+//! an entry only when it is almost surely the right one and a scan can order a segment without
+//! touching entries at all.
+//!
+//! Invariants: a slot owns its allocation, whose size is `class(size)`, computable from the header
+//! alone; addresses are multiples of 16 below 2^48 (asserted at allocation); `boxed` entries own
+//! exactly one `Box<Value>`. Only this file and prefetch.rs contain `unsafe`.
+//!
+//! Not here: when a key is due (`expiry`), which entry is looked for (`table`).
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr;
+
+use crate::clock::UnixMillis;
+use crate::expiry::Deadline;
+use crate::expiry::index::ItemRef;
+use crate::value::{Kind, Value};
+
+const BOXED: u8 = 1 << 0;
+const VOLATILE: u8 = 1 << 1;
+const FAR: u8 = 1 << 2;
+const WIDE: u8 = 1 << 3;
+const EDITED: u8 = 1 << 4;
+const KIND_SHIFT: u32 = 5;
+
+const NARROW_HEADER: usize = 6;
+const WIDE_HEADER: usize = 12;
+const ITEM_BYTES: usize = 4;
+const ADDRESS_BITS: u32 = 44;
+const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+/// Bits of the placement hash that a slot carries.
+pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
+/// The longest value kept inside its entry, in bytes; longer ones are shared `Bytes`.
+pub const INLINE_MAX: usize = 16 * 1024 - 1;
+
+/// A value on its way into an entry.
+pub enum NewValue<'a> {
+    /// String bytes to be copied into the entry; at most [`INLINE_MAX`].
+    Inline(&'a [u8]),
+    /// A value of its own.
+    Boxed(Box<Value>),
+}
+
+/// Everything an entry is made of.
+pub struct Parts<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: NewValue<'a>,
+    /// When it dies, and where the index has filed it.
+    pub deadline: Option<(Deadline, ItemRef)>,
+    /// Stamp of the snapshot that need not save this entry any more.
+    pub epoch: u8,
+    /// Access clock.
+    pub clock: u16,
+    /// A string edited in place (APPEND, SETRANGE), which OBJECT ENCODING calls raw.
+    pub is_edited: bool,
+}
+
+/// A value as it stands in an entry.
+#[derive(Clone, Copy)]
+pub enum ValueRef<'a> {
+    /// String bytes.
+    Inline(&'a [u8]),
+    /// A value of its own.
+    Boxed(&'a Value),
+}
+
+/// Owns one entry.
+pub struct Slot(u64);
+
+#[derive(Clone, Copy)]
+struct Layouted {
+    shape: u8,
+    header: usize,
+    deadline: usize,
+    key: usize,
+    value: usize,
+}
+
+impl Layouted {
+    fn new(shape: u8, key: usize, value: usize) -> Layouted {
+        let header = if shape & WIDE != 0 {
+            WIDE_HEADER
+        } else {
+            NARROW_HEADER
+        };
+        let deadline = match (shape & VOLATILE != 0, shape & FAR != 0) {
+            (false, _) => 0,
+            (true, false) => 6 + ITEM_BYTES,
+            (true, true) => 8 + ITEM_BYTES,
+        };
+        let value = if shape & BOXED != 0 { 8 } else { value };
+        Layouted {
+            shape,
+            header,
+            deadline,
+            key,
+            value,
+        }
+    }
+
+    fn of(parts: &Parts<'_>) -> Layouted {
+        let (mut shape, kind, value) = match &parts.value {
+            NewValue::Inline(bytes) => (0, Kind::String, bytes.len()),
+            NewValue::Boxed(value) => (BOXED, value.kind(), 0),
+        };
+        shape |= (kind as u8) << KIND_SHIFT;
+        if parts.is_edited {
+            shape |= EDITED;
+        }
+        if let Some((deadline, _)) = parts.deadline {
+            shape |= VOLATILE;
+            if deadline.0.0 < 0 || deadline.0.0 >= 1 << 48 {
+                shape |= FAR;
+            }
+        }
+        if parts.key.len() > 255 || value > 255 {
+            shape |= WIDE;
+        }
+        assert!(parts.key.len() <= u32::MAX as usize && value <= INLINE_MAX);
+        Layouted::new(shape, parts.key.len(), value)
+    }
+
+    fn key_at(&self) -> usize {
+        self.header + self.deadline
+    }
+
+    fn value_at(&self) -> usize {
+        self.key_at() + self.key
+    }
+
+    fn class(&self) -> usize {
+        class(self.value_at() + self.value)
+    }
+}
+
+/// The allocation size for `size` bytes: jemalloc's size classes, so that two sizes of one class
+/// may share an allocation and its deallocation.
+fn class(size: usize) -> usize {
+    if size <= 128 {
+        return size.max(16).next_multiple_of(16);
+    }
+    let step = (size.next_power_of_two() / 8).max(16);
+    size.next_multiple_of(step)
+}
+
+fn layout(class: usize) -> Layout {
+    Layout::from_size_align(class, 16).expect("a class is far below isize::MAX")
+}
+
+fn allocate(class: usize) -> *mut u8 {
+    // SAFETY: the layout's size is at least 16.
+    let at = unsafe { alloc(layout(class)) };
+    if at.is_null() {
+        handle_alloc_error(layout(class));
+    }
+    let address = at.expose_provenance() as u64;
+    assert!(
+        address & 15 == 0 && address >> (ADDRESS_BITS + 4) == 0,
+        "an address beyond 48 bits"
+    );
+    at
+}
+
+/// Writes a whole entry. The key and the value must not lie inside the allocation at `at`.
+///
+/// SAFETY: `at` is valid for writes of `form.class()` bytes.
+unsafe fn write(at: *mut u8, form: Layouted, parts: Parts<'_>) {
+    // SAFETY: each write stays within `form.class()` bytes, see Layouted's offsets.
+    unsafe {
+        at.write(form.shape);
+        at.add(1).write(parts.epoch);
+        at.add(2).cast::<u16>().write_unaligned(parts.clock);
+        if form.shape & WIDE != 0 {
+            at.add(4).cast::<u32>().write_unaligned(form.key as u32);
+            at.add(8).cast::<u32>().write_unaligned(form.value as u32);
+        } else {
+            at.add(4).write(form.key as u8);
+            at.add(5).write(form.value as u8);
+        }
+        if let Some((deadline, item)) = parts.deadline {
+            write_deadline(at.add(form.header), form.shape, deadline);
+            at.add(form.key_at() - ITEM_BYTES)
+                .cast::<u32>()
+                .write_unaligned(item.0);
+        }
+        ptr::copy_nonoverlapping(parts.key.as_ptr(), at.add(form.key_at()), form.key);
+        let value_at = at.add(form.value_at());
+        match parts.value {
+            NewValue::Inline(bytes) => {
+                ptr::copy_nonoverlapping(bytes.as_ptr(), value_at, bytes.len());
+            }
+            NewValue::Boxed(value) => {
+                value_at
+                    .cast::<*mut Value>()
+                    .write_unaligned(Box::into_raw(value));
+            }
+        }
+    }
+}
+
+/// SAFETY: `at` is valid for writes of the deadline's 6 or 8 bytes.
+unsafe fn write_deadline(at: *mut u8, shape: u8, deadline: Deadline) {
+    let ms = deadline.0.0 as u64;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if shape & FAR != 0 {
+            at.cast::<u64>().write_unaligned(ms);
+        } else {
+            at.cast::<u32>().write_unaligned(ms as u32);
+            at.add(4).cast::<u16>().write_unaligned((ms >> 32) as u16);
+        }
+    }
+}
+
+impl Slot {
+    /// Makes an entry for the key whose placement hash is `hash`.
+    pub fn new(hash: u64, parts: Parts<'_>) -> Slot {
+        let form = Layouted::of(&parts);
+        let at = allocate(form.class());
+        // SAFETY: freshly allocated with `form.class()` bytes.
+        unsafe { write(at, form, parts) };
+        Slot::pack(at, tag(hash))
+    }
+
+    fn pack(at: *mut u8, tag: u32) -> Slot {
+        Slot((u64::from(tag) << ADDRESS_BITS) | (at.expose_provenance() as u64 >> 4))
+    }
+
+    /// Top bits of the key's placement hash.
+    #[inline(always)]
+    pub fn tag(&self) -> u32 {
+        (self.0 >> ADDRESS_BITS) as u32
+    }
+
+    /// Where the entry is, for prefetching.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        ((self.0 & ADDRESS_MASK) << 4) as usize
+    }
+
+    #[inline(always)]
+    fn at(&self) -> *mut u8 {
+        ptr::with_exposed_provenance_mut(self.address())
+    }
+
+    #[inline(always)]
+    fn form(&self) -> Layouted {
+        let at = self.at();
+        // SAFETY: a slot's allocation starts with a header of the form its shape tells.
+        unsafe {
+            let shape = at.read();
+            if shape & WIDE == 0 {
+                return Layouted::new(shape, at.add(4).read().into(), at.add(5).read().into());
+            }
+            let key = at.add(4).cast::<u32>().read_unaligned();
+            let value = at.add(8).cast::<u32>().read_unaligned();
+            Layouted::new(shape, key as usize, value as usize)
+        }
+    }
+
+    #[inline(always)]
+    fn shape(&self) -> u8 {
+        // SAFETY: the first byte of a header.
+        unsafe { self.at().read() }
+    }
+
+    /// The key.
+    #[inline(always)]
+    pub fn key(&self) -> &[u8] {
+        let form = self.form();
+        // SAFETY: the key's bytes lie inside the allocation and change only through `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.at().add(form.key_at()), form.key) }
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub fn value(&self) -> ValueRef<'_> {
+        let form = self.form();
+        // SAFETY: the value's bytes lie inside the allocation; a boxed entry holds a live Box.
+        unsafe {
+            let at = self.at().add(form.value_at());
+            if form.shape & BOXED != 0 {
+                return ValueRef::Boxed(&*at.cast::<*mut Value>().read_unaligned());
+            }
+            ValueRef::Inline(std::slice::from_raw_parts(at, form.value))
+        }
+    }
+
+    /// The boxed value, to be changed in place.
+    pub fn value_mut(&mut self) -> Option<&mut Value> {
+        let form = self.form();
+        if form.shape & BOXED == 0 {
+            return None;
+        }
+        // SAFETY: a boxed entry holds a live Box, borrowed here for as long as `self`.
+        unsafe {
+            Some(
+                &mut *self
+                    .at()
+                    .add(form.value_at())
+                    .cast::<*mut Value>()
+                    .read_unaligned(),
+            )
+        }
+    }
+
+    /// The bytes of a string; none for another type.
+    #[inline]
+    pub fn string(&self) -> Option<&[u8]> {
+        match self.value() {
+            ValueRef::Inline(bytes) => Some(bytes),
+            ValueRef::Boxed(value) => value.string(),
+        }
+    }
+
+    /// The value's type.
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        Kind::from_bits(self.shape() >> KIND_SHIFT)
+    }
+
+    /// Whether a string was edited in place.
+    pub fn is_edited(&self) -> bool {
+        self.shape() & EDITED != 0
+    }
+
+    /// The deadline of a volatile key.
+    #[inline(always)]
+    pub fn deadline(&self) -> Option<Deadline> {
+        let shape = self.shape();
+        if shape & VOLATILE == 0 {
+            return None;
+        }
+        let header = if shape & WIDE != 0 {
+            WIDE_HEADER
+        } else {
+            NARROW_HEADER
+        };
+        // SAFETY: a volatile entry has its deadline just behind the header.
+        let ms = unsafe {
+            let at = self.at().add(header);
+            if shape & FAR != 0 {
+                at.cast::<u64>().read_unaligned()
+            } else {
+                u64::from(at.cast::<u32>().read_unaligned())
+                    | u64::from(at.add(4).cast::<u16>().read_unaligned()) << 32
+            }
+        };
+        Some(Deadline(UnixMillis(ms as i64)))
+    }
+
+    /// Where the index has filed a volatile key.
+    pub fn item(&self) -> Option<ItemRef> {
+        let form = self.form();
+        if form.shape & VOLATILE == 0 {
+            return None;
+        }
+        // SAFETY: a volatile entry has its back-reference just before the key.
+        let at = unsafe {
+            self.at()
+                .add(form.key_at() - ITEM_BYTES)
+                .cast::<u32>()
+                .read_unaligned()
+        };
+        Some(ItemRef(at))
+    }
+
+    /// Deadline and back-reference together.
+    pub fn filed(&self) -> Option<(Deadline, ItemRef)> {
+        self.deadline().zip(self.item())
+    }
+
+    /// Changes the deadline of a volatile key where it stands; false if it needs another shape.
+    pub fn set_deadline(&mut self, deadline: Deadline, item: ItemRef) -> bool {
+        let form = self.form();
+        let is_far = deadline.0.0 < 0 || deadline.0.0 >= 1 << 48;
+        if form.shape & VOLATILE == 0 || (form.shape & FAR != 0) != is_far {
+            return false;
+        }
+        // SAFETY: a volatile entry of this shape has room for both.
+        unsafe {
+            write_deadline(self.at().add(form.header), form.shape, deadline);
+            self.at()
+                .add(form.key_at() - ITEM_BYTES)
+                .cast::<u32>()
+                .write_unaligned(item.0);
+        }
+        true
+    }
+
+    /// The stamp of the last snapshot that saved or skipped this entry.
+    #[inline(always)]
+    pub fn epoch(&self) -> u8 {
+        // SAFETY: the second byte of a header.
+        unsafe { self.at().add(1).read() }
+    }
+
+    /// Stamps the entry. Takes `&self` as the sweep does; no reference to the byte ever exists.
+    #[inline(always)]
+    pub fn set_epoch(&self, epoch: u8) {
+        // SAFETY: the second byte of a header, which no reference covers; slots are not Sync.
+        unsafe { self.at().add(1).write(epoch) }
+    }
+
+    /// The access clock.
+    #[inline(always)]
+    pub fn clock(&self) -> u16 {
+        // SAFETY: bytes 2 and 3 of a header.
+        unsafe { self.at().add(2).cast::<u16>().read_unaligned() }
+    }
+
+    /// Sets the access clock; reads do this too.
+    #[inline(always)]
+    pub fn set_clock(&self, clock: u16) {
+        if self.clock() != clock {
+            // SAFETY: bytes 2 and 3 of a header, which no reference covers; slots are not Sync.
+            unsafe { self.at().add(2).cast::<u16>().write_unaligned(clock) }
+        }
+    }
+
+    /// Bytes of the entry's own allocation.
+    pub fn allocated_bytes(&self) -> usize {
+        let boxed = match self.value() {
+            ValueRef::Inline(_) => 0,
+            ValueRef::Boxed(value) => value.allocated_bytes(),
+        };
+        self.form().class() + boxed
+    }
+
+    /// Replaces everything but the slot's tag, in place if the size class stays. Gives back a
+    /// boxed value that was replaced, so that the caller decides when to free it.
+    pub fn replace(&mut self, parts: Parts<'_>) -> Option<Box<Value>> {
+        let old = self.form();
+        let boxed = self.take_box();
+        let new = Layouted::of(&parts);
+        let at = self.at();
+        if new.class() == old.class() {
+            // SAFETY: same class, so the allocation has `new.class()` bytes; `parts` cannot borrow
+            // from it, as `self` is borrowed mutably.
+            unsafe { write(at, new, parts) };
+            return boxed;
+        }
+        let moved = allocate(new.class());
+        // SAFETY: freshly allocated; the old allocation is freed once, with its own layout.
+        unsafe {
+            write(moved, new, parts);
+            dealloc(at, layout(old.class()));
+        }
+        let tag = self.tag();
+        self.0 = Slot::pack(moved, tag).into_bits();
+        boxed
+    }
+
+    /// Gives the entry another deadline, or none, whatever that does to its shape.
+    pub fn reshape(&mut self, deadline: Option<(Deadline, ItemRef)>) {
+        let key = self.key().to_vec();
+        let inline;
+        let boxed = self.take_box();
+        let value = match boxed {
+            Some(value) => NewValue::Boxed(value),
+            None => {
+                let ValueRef::Inline(bytes) = self.value() else {
+                    unreachable!("take_box gave nothing, so the value is inline")
+                };
+                inline = bytes.to_vec();
+                NewValue::Inline(&inline)
+            }
+        };
+        let parts = Parts {
+            key: &key,
+            value,
+            deadline,
+            epoch: self.epoch(),
+            clock: self.clock(),
+            is_edited: self.is_edited(),
+        };
+        let left = self.replace(parts);
+        debug_assert!(left.is_none(), "the box was taken before");
+    }
+
+    /// Takes the boxed value out; the entry is left with an empty inline string.
+    fn take_box(&mut self) -> Option<Box<Value>> {
+        let form = self.form();
+        if form.shape & BOXED == 0 {
+            return None;
+        }
+        // SAFETY: a boxed entry owns the Box behind this address. The shape is rewritten to an
+        // inline value of the same size class (8 bytes), so that it is not freed again.
+        unsafe {
+            let at = self.at();
+            let value = at
+                .add(form.value_at())
+                .cast::<*mut Value>()
+                .read_unaligned();
+            at.write(form.shape & !BOXED);
+            if form.shape & WIDE != 0 {
+                at.add(8).cast::<u32>().write_unaligned(8);
+            } else {
+                at.add(5).write(8);
+            }
+            Some(Box::from_raw(value))
+        }
+    }
+
+    /// The same value under another key.
+    pub fn renamed(
+        mut self,
+        hash: u64,
+        key: &[u8],
+        deadline: Option<(Deadline, ItemRef)>,
+        epoch: u8,
+    ) -> Slot {
+        let boxed = self.take_box();
+        let value = match boxed {
+            Some(value) => NewValue::Boxed(value),
+            None => NewValue::Inline(self.string().unwrap_or_default()),
+        };
+        let (clock, is_edited) = (self.clock(), self.is_edited());
+        Slot::new(
+            hash,
+            Parts {
+                key,
+                value,
+                deadline,
+                epoch,
+                clock,
+                is_edited,
+            },
+        )
+    }
+
+    /// A copy of the entry (key, value, deadline, stamps).
+    pub fn duplicate(&self) -> Slot {
+        let value = match self.value() {
+            ValueRef::Inline(bytes) => NewValue::Inline(bytes),
+            ValueRef::Boxed(value) => NewValue::Boxed(Box::new(value.clone())),
+        };
+        let parts = Parts {
+            key: self.key(),
+            value,
+            deadline: self.filed(),
+            epoch: self.epoch(),
+            clock: self.clock(),
+            is_edited: self.is_edited(),
+        };
+        Slot::new(u64::from(self.tag()) << ADDRESS_BITS, parts)
+    }
+
+    fn into_bits(self) -> u64 {
+        let bits = self.0;
+        std::mem::forget(self);
+        bits
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        drop(self.take_box());
+        // SAFETY: the slot owns the allocation, made with this layout; taking the box keeps the
+        // size class, as an inline value of 8 bytes has the size of a box's address.
+        unsafe { dealloc(self.at(), layout(self.form().class())) }
+    }
+}
+
+/// The part of a placement hash that a slot carries.
+#[inline(always)]
+pub fn tag(hash: u64) -> u32 {
+    (hash >> ADDRESS_BITS) as u32
+}

@@ -1,0 +1,916 @@
+//! The only place where keys live and die.
+//!
+//! ```text
+//! Keyspace ── Db 0..n ── Table (segments of slots ──> entries)
+//!    │           └────── Strata (index of deadlines; entries point back into it)
+//!    ├── Changes    what happened, for notifications and WATCH
+//!    ├── Cut        entries kept for the running snapshot
+//!    └── Graveyard  what is gone but not yet freed
+//! Live = Keyspace + one database + one instant: what commands get
+//! ```
+//!
+//! **Live.** Commands never see a [`Db`]. In a [`Live`] a key whose deadline has come does not
+//! exist, so no command can forget to check. Methods that take `&mut self` settle such a key
+//! (remove it, report `expired`) before their own change; methods that take `&self` hide it and
+//! note it, and [`Keyspace::settle_noted`] removes it when the command ends.
+//!
+//! Invariants: every change of a key goes through this folder and leaves its [`change::Change`];
+//! the only interior mutability is `Live`'s notes and the hit counters, which belong to this module alone.
+//!
+//! Not here: what a command means (`command`), when jobs run (`engine`).
+
+pub mod entry;
+pub mod prefetch;
+
+pub mod table;
+
+pub mod db;
+
+pub mod change;
+pub mod graveyard;
+
+use std::cell::Cell;
+
+use bytes::Bytes;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::clock::{Reading, UnixMillis};
+use crate::expiry::index::{ItemRef, Strata};
+use crate::expiry::{self, Deadline, is_due};
+use crate::resp::error::CommandError;
+use crate::value::{Kind, Value};
+use change::{Changes, Event};
+use db::{Cut, Db, Ttl};
+use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
+use graveyard::Graveyard;
+use table::{Placement, Table};
+
+/// Strings that were edited in place and are at least this long keep spare capacity, so that
+/// repeated appends cost amortized constant time.
+const GROWABLE_MIN: usize = 256;
+/// DBSIZE and INFO remove at most this many due keys before they count.
+pub const SETTLE_MAX: usize = 4096;
+/// A random draw gives up after so many dead or missing keys and looks for the next live one.
+const RANDOM_TRIES: usize = 100;
+
+/// Counters of what happened to keys.
+#[derive(Default)]
+pub struct Stats {
+    hits: Cell<u64>,
+    misses: Cell<u64>,
+    /// Keys removed because their deadline had come, found by a command.
+    pub expired_lazily: u64,
+    /// The same, found by the expiry job.
+    pub expired_actively: u64,
+}
+
+impl Stats {
+    /// Reads that found a key.
+    pub fn hits(&self) -> u64 {
+        self.hits.get()
+    }
+
+    /// Reads that found none.
+    pub fn misses(&self) -> u64 {
+        self.misses.get()
+    }
+}
+
+/// A key that a read passed over because it was due.
+#[derive(Clone, Copy)]
+struct Noted {
+    db: u16,
+    hash: u64,
+    item: ItemRef,
+}
+
+/// All databases.
+pub struct Keyspace {
+    dbs: Vec<Db>,
+    /// Databases flushed while a snapshot runs, which has still to save them.
+    retired: Vec<Db>,
+    placement: Placement,
+    rng: SmallRng,
+    /// What happened since it was last read.
+    pub changes: Changes,
+    /// What the running snapshot needs.
+    pub cut: Cut,
+    /// What waits to be freed.
+    pub graveyard: Graveyard,
+    /// What happened to keys.
+    pub stats: Stats,
+    /// Dead keys are hidden but neither settled nor collected: CLIENT PAUSE WRITE.
+    pub is_frozen: bool,
+    /// A deadline in the past gives the event `expired` and not `del`.
+    pub past_is_expired: bool,
+    noted: Cell<Vec<Noted>>,
+    missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Address, length and hash of the key that was last looked ahead for.
+    remembered: Cell<(usize, usize, u64)>,
+    /// Lag of deletions behind deadlines, in ms, since the figures were last read.
+    pub lag: LagFigures,
+}
+
+/// How late keys were removed after their deadlines: counts by power of two of milliseconds.
+#[derive(Clone, Debug, Default)]
+pub struct LagFigures {
+    buckets: [u64; 32],
+    max_ms: u64,
+}
+
+impl LagFigures {
+    fn add(&mut self, ms: i64) {
+        let ms = ms.max(0) as u64;
+        let bucket = (64 - ms.leading_zeros()).min(31);
+        self.buckets[bucket as usize] += 1;
+        self.max_ms = self.max_ms.max(ms);
+    }
+
+    /// An upper bound of the lag that this share (0..1) of removals stayed under, in ms.
+    pub fn quantile_ms(&self, share: f64) -> u64 {
+        let total: u64 = self.buckets.iter().sum();
+        let wanted = (total as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && seen > 0 {
+                return ((1u64 << bucket) - 1).min(self.max_ms);
+            }
+        }
+        0
+    }
+
+    /// The longest lag, in ms.
+    pub fn max_ms(&self) -> u64 {
+        self.max_ms
+    }
+}
+
+/// What one round of active expiry did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Round {
+    /// Keys removed.
+    pub removed: usize,
+    /// Items filed anew because their deadline had been moved.
+    pub refiled: usize,
+    /// Items of the audit sample, drawn from all volatile keys.
+    pub audited: usize,
+    /// How many of those were due.
+    pub audited_due: usize,
+}
+
+impl Keyspace {
+    /// `dbs` empty databases; `now` is the instant the index starts at.
+    pub fn new(dbs: usize, now: UnixMillis, mut rng: SmallRng) -> Keyspace {
+        let placement = Placement::new(&mut rng);
+        Keyspace {
+            dbs: (0..dbs)
+                .map(|_| Db::new(Table::new(placement), Strata::new(now)))
+                .collect(),
+            retired: Vec::new(),
+            placement,
+            rng: SmallRng::from_rng(&mut rng),
+            changes: Changes::default(),
+            cut: Cut::default(),
+            graveyard: Graveyard::default(),
+            stats: Stats::default(),
+            is_frozen: false,
+            past_is_expired: false,
+            noted: Cell::default(),
+            missed: Cell::default(),
+            remembered: Cell::new((0, 0, 0)),
+            lag: LagFigures::default(),
+        }
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> usize {
+        self.dbs.len()
+    }
+
+    /// One database, as it is, dead keys included.
+    pub fn db(&self, db: usize) -> &Db {
+        &self.dbs[db]
+    }
+
+    /// The databases a running snapshot has to sweep: those in use and those flushed since the
+    /// cut.
+    pub fn swept(&self) -> impl Iterator<Item = &Db> {
+        self.dbs
+            .iter()
+            .chain(&self.retired)
+            .filter(|db| db.cut_number.is_some())
+    }
+
+    /// The placement hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        let (address, len, hash) = self.remembered.get();
+        if key.as_ptr().addr() == address && key.len() == len {
+            return hash;
+        }
+        self.placement.hash(key)
+    }
+
+    /// Look-ahead, pass 1: hashes a key and asks for where its probe starts.
+    #[inline]
+    pub fn look_ahead(&self, db: usize, key: &[u8]) -> u64 {
+        let hash = self.placement.hash(key);
+        self.dbs[db].table.prefetch_probe(hash);
+        hash
+    }
+
+    /// Look-ahead, pass 2: asks for the entry.
+    #[inline]
+    pub fn look_at_entry(&self, db: usize, hash: u64) {
+        self.dbs[db].table.prefetch_entry(hash);
+    }
+
+    /// Tells the hash of a key that is about to be used, found by its address; any other key is
+    /// hashed as usual. Must be forgotten (with an empty key) before the key's buffer changes.
+    #[inline]
+    pub fn remember(&self, key: &[u8], hash: u64) {
+        self.remembered.set((key.as_ptr().addr(), key.len(), hash));
+    }
+
+    /// Forgets the remembered key.
+    #[inline]
+    pub fn forget(&self) {
+        self.remembered.set((0, 0, 0));
+    }
+
+    /// One database at one instant.
+    #[inline]
+    pub fn live<'a>(&'a mut self, db: usize, reading: &'a Reading) -> Live<'a> {
+        Live {
+            space: self,
+            db,
+            reading,
+            is_touching: true,
+        }
+    }
+
+    fn clock(reading: &Reading) -> u16 {
+        (reading.now.0 / 1000) as u16
+    }
+
+    /// Removes a key because it is due. The entry is found by its hash and a test.
+    fn expire(
+        &mut self,
+        db: usize,
+        hash: u64,
+        now: UnixMillis,
+        is_it: impl Fn(&Slot) -> bool,
+    ) -> bool {
+        let Keyspace {
+            dbs, changes, lag, ..
+        } = self;
+        let is_due_too = |slot: &Slot| {
+            slot.deadline()
+                .is_some_and(|deadline| is_due(deadline, now))
+                && is_it(slot)
+        };
+        // A snapshot does not save dead keys: a due entry needs no pre-image.
+        dbs[db].remove_by(None, hash, is_due_too, |slot| {
+            changes.record(db as u16, Event::EXPIRED, slot.key());
+            if let Some(deadline) = slot.deadline() {
+                lag.add(now.since(deadline.0));
+            }
+        })
+    }
+
+    /// Removes the due keys that reads passed over, and reports them and then the missed keys.
+    /// Called when a command ends, before its changes are published.
+    #[inline]
+    pub fn settle_noted(&mut self, reading: &Reading) {
+        let mut noted = self.noted.take();
+        if !noted.is_empty() {
+            for Noted { db, hash, item } in noted.drain(..) {
+                let is_it = |slot: &Slot| slot.item() == Some(item);
+                if !self.is_frozen && self.expire(db as usize, hash, reading.now, is_it) {
+                    self.stats.expired_lazily += 1;
+                }
+            }
+        }
+        self.noted.set(noted);
+        let mut missed = self.missed.take();
+        for (db, key) in missed.drain(..) {
+            self.changes.record(db, Event::KEY_MISS, &key);
+        }
+        self.missed.set(missed);
+    }
+
+    /// Removes up to `limit` keys that are due now.
+    pub fn settle_due(&mut self, db: usize, reading: &Reading, limit: usize) {
+        if self.is_frozen {
+            return;
+        }
+        let mut drawn = Vec::new();
+        self.dbs[db].index.advance(reading.now);
+        let mut left = limit;
+        while left > 0 {
+            drawn.clear();
+            self.dbs[db]
+                .index
+                .draw_ripe(&mut self.rng, left.min(64), &mut drawn);
+            if drawn.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(drawn.len());
+            let round = self.settle(db, reading, &drawn);
+            self.stats.expired_lazily += round.removed as u64;
+        }
+        if left > 0 {
+            drawn.clear();
+            self.dbs[db].index.draw_current(left, &mut drawn);
+            for &(item, hash) in &drawn {
+                if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                    self.stats.expired_lazily += 1;
+                }
+            }
+        }
+    }
+
+    /// Deletes the due among the drawn items and refiles the others, with their entries fetched as
+    /// a batch.
+    fn settle(&mut self, db: usize, reading: &Reading, drawn: &[(ItemRef, u64)]) -> Round {
+        let mut round = Round::default();
+        for &(_, hash) in drawn {
+            self.dbs[db].table.prefetch_probe(hash);
+        }
+        for &(_, hash) in drawn {
+            self.dbs[db].table.prefetch_entry(hash);
+        }
+        for &(item, hash) in drawn {
+            if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                round.removed += 1;
+            } else {
+                self.dbs[db].refile(hash, item);
+                round.refiled += 1;
+            }
+        }
+        round
+    }
+
+    /// One round of active expiry in one database: draws up to `ripe` items from the ripe stratum
+    /// and `audit` from all volatile keys, deletes the due and refiles those whose deadline moved.
+    pub fn expire_round(
+        &mut self,
+        db: usize,
+        reading: &Reading,
+        ripe: usize,
+        audit: usize,
+        drawn: &mut Vec<(ItemRef, u64)>,
+    ) -> Round {
+        drawn.clear();
+        self.dbs[db].index.draw_ripe(&mut self.rng, ripe, drawn);
+        let mut round = self.settle(db, reading, drawn);
+        if audit > 0 {
+            drawn.clear();
+            self.dbs[db].index.draw_all(&mut self.rng, audit, drawn);
+            for &(item, hash) in drawn.iter() {
+                round.audited += 1;
+                if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                    round.audited_due += 1;
+                }
+            }
+        }
+        self.stats.expired_actively += (round.removed + round.audited_due) as u64;
+        round
+    }
+
+    /// Slides the index of a database to `now`: what has ended becomes ripe.
+    pub fn ripen(&mut self, db: usize, now: UnixMillis) {
+        self.dbs[db].index.advance(now);
+    }
+
+    /// Refiles up to `items` items whose coarse bucket is about to begin; how many there were.
+    pub fn refile_coming(
+        &mut self,
+        db: usize,
+        items: usize,
+        drawn: &mut Vec<(ItemRef, u64)>,
+    ) -> usize {
+        drawn.clear();
+        self.dbs[db].index.draw_coming(items, drawn);
+        for &(_, hash) in drawn.iter() {
+            self.dbs[db].table.prefetch_probe(hash);
+        }
+        for &(_, hash) in drawn.iter() {
+            self.dbs[db].table.prefetch_entry(hash);
+        }
+        for &(item, hash) in drawn.iter() {
+            self.dbs[db].refile(hash, item);
+        }
+        drawn.len()
+    }
+
+    /// Empties a database. What it held is freed later, piece by piece.
+    pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
+        let empty = Db::new(Table::new(self.placement), Strata::new(now));
+        let old = std::mem::replace(&mut self.dbs[db], empty);
+        let keys = old.table.len();
+        if self.cut.is_active && old.cut_number.is_some() {
+            self.retired.push(old);
+        } else {
+            self.graveyard.bury(old.table, old.index);
+        }
+        keys
+    }
+
+    /// Exchanges two databases, index and all.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.dbs.swap(a, b);
+    }
+
+    /// Starts a cut: from here on, entries that change are kept for the snapshot as they are now.
+    pub fn begin_cut(&mut self) {
+        self.cut.is_active = true;
+        self.cut.epoch = self.cut.epoch.wrapping_add(1);
+        for (number, db) in self.dbs.iter_mut().enumerate() {
+            db.cut_number = Some(number as u16);
+        }
+    }
+
+    /// Ends the cut, whether the snapshot was finished or given up.
+    pub fn end_cut(&mut self) {
+        self.cut.is_active = false;
+        self.cut.clear();
+        self.dbs.iter_mut().for_each(|db| db.cut_number = None);
+        for db in self.retired.drain(..) {
+            self.graveyard.bury(db.table, db.index);
+        }
+    }
+
+    /// Adds a key from a snapshot. A key that is there already is replaced; true if so.
+    pub fn load(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        value: NewValue<'_>,
+        deadline: Option<Deadline>,
+        reading: &Reading,
+    ) -> bool {
+        let hash = self.placement.hash(key);
+        let parts = Db::parts(key, value, self.cut.epoch, Keyspace::clock(reading));
+        let Keyspace { dbs, cut, .. } = self;
+        let was_there = dbs[db].remove_by(Some(cut), hash, |slot| slot.key() == key, |_| {});
+        dbs[db].insert(hash, parts, deadline);
+        was_there
+    }
+
+    /// Keys of a database that are not known to be due; exact after [`Keyspace::settle_due`]
+    /// unless more were due than it removes.
+    pub fn live_len(&self, db: usize) -> usize {
+        let Db { table, index, .. } = &self.dbs[db];
+        table.len() - index.ripe_len().saturating_sub(index.ripe_extended())
+    }
+
+    /// Volatile keys of a database that are not known to be due.
+    pub fn volatile_len(&self, db: usize) -> usize {
+        let index = &self.dbs[db].index;
+        index.len() - index.ripe_len().saturating_sub(index.ripe_extended())
+    }
+
+    /// Moves a key to another database with its deadline. False if it is not there or the other
+    /// database has it already.
+    pub fn move_key(&mut self, from: usize, to: usize, key: &[u8], reading: &Reading) -> bool {
+        let hash = self.hash(key);
+        self.live(from, reading).settle(hash, key);
+        self.live(to, reading).settle(hash, key);
+        if self.dbs[to].table.find(hash, key).is_some() {
+            return false;
+        }
+        let Keyspace { dbs, cut, .. } = self;
+        let Some(slot) = dbs[from].take(cut, hash, key) else {
+            return false;
+        };
+        slot.set_epoch(cut.epoch);
+        dbs[to].insert_slot(hash, slot);
+        self.changes.count(1);
+        self.changes.record(from as u16, Event::MOVE_FROM, key);
+        self.changes.record(to as u16, Event::MOVE_TO, key);
+        true
+    }
+
+    /// Copies a key, possibly to another database. False if the source is not there, or the
+    /// destination is and must not be replaced.
+    pub fn copy_key(
+        &mut self,
+        from: (usize, &[u8]),
+        to: (usize, &[u8]),
+        replaces: bool,
+        reading: &Reading,
+    ) -> bool {
+        let (source_hash, hash) = (self.hash(from.1), self.hash(to.1));
+        self.live(from.0, reading).settle(source_hash, from.1);
+        self.live(to.0, reading).settle(hash, to.1);
+        let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
+            return false;
+        };
+        let filed = source.filed();
+        let copy = source
+            .duplicate()
+            .renamed(hash, to.1, filed, self.cut.epoch);
+        let Keyspace { dbs, cut, .. } = self;
+        let is_there = dbs[to.0].table.find(hash, to.1).is_some();
+        if is_there && !replaces {
+            return false;
+        }
+        if is_there {
+            dbs[to.0].remove_by(Some(cut), hash, |slot| slot.key() == to.1, |_| {});
+        }
+        dbs[to.0].insert_slot(hash, copy);
+        self.changes.count(1);
+        self.changes.record(to.0 as u16, Event::COPY_TO, to.1);
+        true
+    }
+
+    /// Checks every invariant; for tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        self.dbs.iter().for_each(Db::check);
+    }
+}
+
+/// One database at one instant: what commands see. A due key does not exist in it.
+pub struct Live<'a> {
+    space: &'a mut Keyspace,
+    db: usize,
+    reading: &'a Reading,
+    /// Whether reads set the access clock.
+    pub is_touching: bool,
+}
+
+impl Live<'_> {
+    /// The instant.
+    pub fn reading(&self) -> &Reading {
+        self.reading
+    }
+
+    /// The number of the database.
+    pub fn db(&self) -> usize {
+        self.db
+    }
+
+    /// A random number generator.
+    pub fn rng(&mut self) -> &mut SmallRng {
+        &mut self.space.rng
+    }
+
+    fn clock(&self) -> u16 {
+        Keyspace::clock(self.reading)
+    }
+
+    #[inline]
+    fn visible(&self, key: &[u8]) -> Option<&Slot> {
+        let hash = self.space.hash(key);
+        let slot = self.space.dbs[self.db].table.find(hash, key)?;
+        if self.is_dead(slot) {
+            self.note(hash, slot);
+            return None;
+        }
+        Some(slot)
+    }
+
+    #[inline]
+    fn is_dead(&self, slot: &Slot) -> bool {
+        slot.deadline()
+            .is_some_and(|deadline| is_due(deadline, self.reading.now))
+    }
+
+    #[cold]
+    fn note(&self, hash: u64, slot: &Slot) {
+        if let Some(item) = slot.item() {
+            let mut noted = self.space.noted.take();
+            noted.push(Noted {
+                db: self.db as u16,
+                hash,
+                item,
+            });
+            self.space.noted.set(noted);
+        }
+    }
+
+    /// Reads a key: counts a hit or a miss and sets its access clock.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<&Slot> {
+        let stats = &self.space.stats;
+        let found = self.visible(key);
+        match found {
+            Some(slot) => {
+                stats.hits.set(stats.hits.get() + 1);
+                if self.is_touching {
+                    slot.set_clock(self.clock());
+                }
+            }
+            None => {
+                stats.misses.set(stats.misses.get() + 1);
+                self.note_miss(key);
+            }
+        }
+        found
+    }
+
+    fn note_miss(&self, key: &[u8]) {
+        if self.space.changes.is_heard(Event::KEY_MISS) {
+            let mut missed = self.space.missed.take();
+            missed.push((self.db as u16, key.to_vec()));
+            self.space.missed.set(missed);
+        }
+    }
+
+    /// Looks at a key without counting or touching it: TTL, TYPE, OBJECT and writes.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<&Slot> {
+        self.visible(key)
+    }
+
+    /// Looks at a key even if it is dead: MEMORY USAGE, DEBUG OBJECT.
+    pub fn autopsy(&self, key: &[u8]) -> Option<&Slot> {
+        self.space.dbs[self.db]
+            .table
+            .find(self.space.hash(key), key)
+    }
+
+    /// The string at a key, read as [`Live::get`] does.
+    ///
+    /// # Errors
+    /// WRONGTYPE if it holds something else.
+    #[inline]
+    pub fn string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, CommandError> {
+        self.get(key).map(string_of).transpose()
+    }
+
+    /// The string at a key, looked at as [`Live::peek`] does.
+    ///
+    /// # Errors
+    /// WRONGTYPE if it holds something else.
+    pub fn peek_string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, CommandError> {
+        self.peek(key).map(string_of).transpose()
+    }
+
+    /// Removes a key if it is due.
+    fn settle(&mut self, hash: u64, key: &[u8]) {
+        let Some(slot) = self.space.dbs[self.db].table.find(hash, key) else {
+            return;
+        };
+        if self.is_dead(slot) && !self.space.is_frozen {
+            let now = self.reading.now;
+            if self
+                .space
+                .expire(self.db, hash, now, |slot| slot.key() == key)
+            {
+                self.space.stats.expired_lazily += 1;
+            }
+        }
+    }
+
+    /// Records that the command changed a key, and counts one change.
+    #[inline]
+    pub fn changed(&mut self, event: Event, key: &[u8]) {
+        self.space.changes.count(1);
+        self.space.changes.record(self.db as u16, event, key);
+    }
+
+    /// Records a further event of a change already counted.
+    #[inline]
+    pub fn also(&mut self, event: Event, key: &[u8]) {
+        self.space.changes.record(self.db as u16, event, key);
+    }
+
+    /// Writes a string over whatever the key holds. The caller reports the change.
+    pub fn set_string(&mut self, key: &[u8], value: &[u8], ttl: Ttl) {
+        if value.len() > INLINE_MAX {
+            let value = Box::new(Value::Long(Bytes::copy_from_slice(value)));
+            self.put(key, NewValue::Boxed(value), ttl, false);
+        } else {
+            self.put(key, NewValue::Inline(value), ttl, false);
+        }
+    }
+
+    fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_edited: bool) {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        let clock = self.clock();
+        let Keyspace {
+            dbs, cut, changes, ..
+        } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let parts = Parts {
+            key,
+            value,
+            deadline: None,
+            epoch: cut.epoch,
+            clock,
+            is_edited,
+        };
+        // A value that is neither there nor consumed: look first, as `overwrite` takes it.
+        if let Some(slot) = db.table.find(hash, key) {
+            if changes.is_heard(Event::OVERWRITTEN) && ttl != Ttl::Keep && !is_edited {
+                changes.record(self.db as u16, Event::OVERWRITTEN, slot.key());
+            }
+            db.overwrite(cut, hash, parts, ttl);
+            return;
+        }
+        let deadline = match ttl {
+            Ttl::At(deadline) => Some(deadline),
+            Ttl::Drop | Ttl::Keep => None,
+        };
+        db.insert(hash, parts, deadline);
+        changes.record(self.db as u16, Event::NEW, key);
+    }
+
+    /// Edits the string at a key in place, keeping its deadline; a missing key starts empty. The
+    /// caller has checked the type and reports the change.
+    pub fn edit_string(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>)) {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        let clock = self.clock();
+        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let number = db.cut_number;
+        let mut bytes = Vec::new();
+        if let Some(slot) = db.table.find_mut(hash, key) {
+            if let Some(Value::Growable(_)) = slot.value_mut() {
+                Db::preserve(cut, number, slot);
+                if let Some(Value::Growable(bytes)) = slot.value_mut() {
+                    edit(bytes);
+                }
+                slot.set_clock(clock);
+                return;
+            }
+            bytes.extend_from_slice(slot.string().unwrap_or_default());
+        }
+        edit(&mut bytes);
+        if bytes.len() >= GROWABLE_MIN {
+            let value = Box::new(Value::Growable(bytes));
+            self.put(key, NewValue::Boxed(value), Ttl::Keep, true);
+        } else {
+            self.put(key, NewValue::Inline(&bytes), Ttl::Keep, true);
+        }
+    }
+
+    /// Removes a key. True if it was alive.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        dbs[self.db].remove_by(Some(cut), hash, |slot| slot.key() == key, |_| {})
+    }
+
+    /// Removes a living key because it was given a deadline in the past, and reports it as the
+    /// setting `expire-past-event` says.
+    pub fn remove_as_past(&mut self, key: &[u8]) {
+        if self.remove(key) {
+            let event = if self.space.past_is_expired {
+                self.space.stats.expired_lazily += 1;
+                Event::EXPIRED
+            } else {
+                Event::DEL
+            };
+            self.changed(event, key);
+        }
+    }
+
+    /// The deadline of a key: none if there is no such key, `Some(None)` if it has none.
+    pub fn deadline(&self, key: &[u8]) -> Option<Option<Deadline>> {
+        self.peek(key).map(Slot::deadline)
+    }
+
+    /// Changes the deadline of a living key; the caller reports the change.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Deadline>) {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        dbs[self.db].set_deadline(cut, hash, key, deadline);
+    }
+
+    /// Moves a living key to another name, with its deadline, over whatever is there. False if
+    /// there is no such key.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
+        let (source_hash, hash) = (self.space.hash(from), self.space.hash(to));
+        self.settle(source_hash, from);
+        self.settle(hash, to);
+        if from == to {
+            return self.peek(from).is_some();
+        }
+        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let Some(slot) = db.take(cut, source_hash, from) else {
+            return false;
+        };
+        db.remove_by(Some(cut), hash, |slot| slot.key() == to, |_| {});
+        let filed = slot.filed();
+        let renamed = slot.renamed(hash, to, filed, cut.epoch);
+        db.insert_slot(hash, renamed);
+        true
+    }
+
+    /// Number of keys; dead ones are removed or left out unless `counts_dead`.
+    pub fn len(&mut self, counts_dead: bool) -> usize {
+        if counts_dead {
+            return self.space.dbs[self.db].table.len();
+        }
+        self.space.settle_due(self.db, self.reading, SETTLE_MAX);
+        self.space.live_len(self.db)
+    }
+
+    /// One step of SCAN over living keys; see [`Table::scan`].
+    pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(&Slot)) -> u32 {
+        self.space.dbs[self.db].table.scan(cursor, count, |slot| {
+            if self.is_dead(slot) {
+                self.note(self.space.placement.hash(slot.key()), slot);
+            } else {
+                found(slot);
+            }
+        })
+    }
+
+    /// Calls `found` for every living key, in no order. Dead ones are left to the expiry job.
+    pub fn for_each(&self, mut found: impl FnMut(&Slot)) {
+        let mut walk = table::Walk::default();
+        while !walk.is_done() {
+            self.space.dbs[self.db]
+                .table
+                .walk(&mut walk, usize::MAX / 2, |slot| {
+                    if !self.is_dead(slot) {
+                        found(slot);
+                    }
+                });
+        }
+    }
+
+    /// A random living key, uniformly among the living unless most keys are dead.
+    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        for _ in 0..RANDOM_TRIES {
+            let Keyspace { dbs, rng, .. } = &mut *self.space;
+            let slot = dbs[self.db].table.random(rng)?;
+            let key = slot.key().to_vec();
+            let is_dead = slot
+                .deadline()
+                .is_some_and(|deadline| is_due(deadline, self.reading.now));
+            if !is_dead {
+                return Some(key);
+            }
+            let hash = self.space.placement.hash(&key);
+            self.settle(hash, &key);
+        }
+        let mut cursor = self.space.rng.random_range(0..1 << entry::TAG_BITS);
+        let mut found = None;
+        for _ in 0..2 {
+            loop {
+                cursor = self.scan(cursor, 1, |slot| found = Some(slot.key().to_vec()));
+                if found.is_some() || cursor == 0 {
+                    break;
+                }
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// A string as a reply can use it: short ones are copied, long ones shared.
+#[derive(Clone, Copy)]
+pub enum StringRef<'a> {
+    /// Bytes inside the keyspace.
+    Short(&'a [u8]),
+    /// A long string that may be shared.
+    Long(&'a Bytes),
+}
+
+impl StringRef<'_> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            StringRef::Short(bytes) => bytes,
+            StringRef::Long(bytes) => bytes,
+        }
+    }
+}
+
+fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {
+    match slot.value() {
+        ValueRef::Inline(bytes) => Ok(StringRef::Short(bytes)),
+        ValueRef::Boxed(Value::Long(bytes)) => Ok(StringRef::Long(bytes)),
+        ValueRef::Boxed(Value::Growable(bytes)) => Ok(StringRef::Short(bytes)),
+    }
+}
+
+/// Milliseconds until a deadline, for replies.
+pub fn ttl_ms(deadline: Deadline, reading: &Reading) -> i64 {
+    expiry::ttl_ms(deadline, reading.now)
+}
+
+/// The type of a slot's value, for replies.
+pub fn kind_name(slot: &Slot) -> &'static str {
+    match slot.kind() {
+        Kind::String => Kind::String.name(),
+    }
+}

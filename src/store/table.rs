@@ -1,0 +1,621 @@
+//! The keys of one database: extendible hashing over small hash tables.
+//!
+//! A plain hash table stops the server while it grows. Here a directory, addressed by the top bits
+//! of the placement hash, points to segments of at most 2,048 buckets; a full segment is split
+//! alone, two nearly empty neighbours are merged, and nothing ever takes longer than one segment.
+//!
+//! ```text
+//! placement hash  63 ............ 44 | 43 ... 25 | 24 ............ 0
+//!                 tag, kept in slot    hashbrown's  bucket where the
+//!                 top bits: directory  7-bit tag    probe starts
+//!                                      (31..25)
+//! ```
+//!
+//! hashbrown takes its control byte from the top seven bits of what it is given and the start of
+//! the probe from the low ones; it is given the low half of the placement hash in both halves, so
+//! both are independent of the directory and of the tag. (A shift of the whole hash by 32 bits
+//! would start the probe with bits of the tag.)
+//!
+//! The top 32 bits are *warped* ([`placement`]): with uniform ones every segment is filled alike,
+//! all of them split within one narrow window, and at 1,000,000 keys each one stands at 48 % load,
+//! 19 bytes of table a key. The warp is a monotone map whose density falls by half from one
+//! end to the other (an integer approximation of log2(1 + x)), so that loads are always spread over
+//! the whole range between just split and full: 15 bytes a key, whatever the number of keys.
+//!
+//! Because the slot has the top 20 bits, a scan goes through the table in the order of those bits,
+//! segment by segment, without touching entries; as it is an order of hashes and not of places it
+//! survives split, merge and rebuild.
+//!
+//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
+//! 2^(d-s) neighbouring ones, all equal; `len` is the sum over segments; a segment below full size
+//! never splits; hashbrown never grows a segment by itself (an insert without room rebuilds first:
+//! by itself it would double at constant load, from tombstones).
+
+use hashbrown::HashTable;
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt};
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+
+use super::entry::{self, Slot, TAG_BITS};
+use super::prefetch::prefetch;
+
+/// Buckets of a segment that may split.
+const BUCKETS_MAX: usize = 2048;
+/// Entries a table of this many buckets holds: hashbrown's 7/8.
+const fn room(buckets: usize) -> usize {
+    if buckets < 8 {
+        buckets - 1
+    } else {
+        buckets / 8 * 7
+    }
+}
+/// Below this share of a full segment its neighbour is looked at for a merge.
+const MERGE_BELOW: usize = room(BUCKETS_MAX) / 4;
+/// Two neighbours merge when together they fill at most this.
+const MERGED_MAX: usize = room(BUCKETS_MAX) * 6 / 10;
+/// How many entries ahead of the one being moved are prefetched.
+const AHEAD: usize = 16;
+/// The scan order has this many positions.
+const POSITIONS: u32 = 1 << TAG_BITS;
+
+/// The keyed hash that places keys; seeded once, at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    keys: (u64, u64),
+}
+
+impl Placement {
+    /// A hash with a random key.
+    pub fn new(rng: &mut impl Rng) -> Placement {
+        Placement {
+            keys: (rng.next_u64(), rng.next_u64()),
+        }
+    }
+
+    /// The placement hash of a key: SipHash-1-3 with its top half warped.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        hasher.write(key);
+        placement(hasher.finish())
+    }
+}
+
+/// Warps the top 32 bits x of a hash to x + 0.34 x (1 - x), x as a fraction: monotone, and an
+/// approximation of log2(1 + x), so that densities differ by two from end to end.
+#[inline(always)]
+fn placement(hash: u64) -> u64 {
+    let x = hash >> 32;
+    let bump = (x * ((1 << 32) - x)) >> 32;
+    let warped = (x + ((bump * 1460) >> 12)).min(u32::MAX.into());
+    warped << 32 | hash & 0xffff_ffff
+}
+
+/// What hashbrown is given: the low half twice.
+#[inline(always)]
+fn inner(hash: u64) -> u64 {
+    hash << 32 | hash & 0xffff_ffff
+}
+
+/// One entry of the directory: what a prefetch needs, and the segment.
+#[derive(Clone, Copy)]
+struct Pointer {
+    /// Where hashbrown's control bytes start (slots lie below), or 0 if unknown.
+    base: usize,
+    mask: u32,
+    segment: u32,
+}
+
+struct Segment {
+    slots: HashTable<Slot>,
+    depth: u8,
+    /// Counts rebuilds, splits and merges: a walk over buckets restarts when it changes.
+    generation: u32,
+}
+
+/// The keys of one database.
+pub struct Table {
+    directory: Vec<Pointer>,
+    depth: u8,
+    segments: Vec<Segment>,
+    free: Vec<u32>,
+    len: usize,
+    placement: Placement,
+    scratch: Vec<Slot>,
+}
+
+/// A position of a walk over all buckets, in directory order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    /// First scan position (tag) of the segment being walked.
+    position: u32,
+    bucket: usize,
+    generation: u32,
+    segment: u32,
+    is_done: bool,
+}
+
+impl Walk {
+    /// Whether everything has been walked.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+impl Table {
+    /// An empty table; allocates next to nothing.
+    pub fn new(placement: Placement) -> Table {
+        let mut table = Table {
+            directory: vec![Pointer {
+                base: 0,
+                mask: 0,
+                segment: 0,
+            }],
+            depth: 0,
+            segments: vec![Segment {
+                slots: HashTable::new(),
+                depth: 0,
+                generation: 0,
+            }],
+            free: Vec::new(),
+            len: 0,
+            placement,
+            scratch: Vec::new(),
+        };
+        table.point(0);
+        table
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Segments in use.
+    pub fn segments(&self) -> usize {
+        self.segments.len() - self.free.len()
+    }
+
+    /// Buckets of all segments.
+    pub fn buckets(&self) -> usize {
+        self.segments.iter().map(|s| s.slots.num_buckets()).sum()
+    }
+
+    /// Bytes of the table itself, without entries.
+    pub fn allocated_bytes(&self) -> usize {
+        self.directory.capacity() * size_of::<Pointer>()
+            + self.segments.capacity() * size_of::<Segment>()
+            + self
+                .segments
+                .iter()
+                .map(|s| s.slots.allocation_size())
+                .sum::<usize>()
+    }
+
+    #[inline(always)]
+    fn place(&self, hash: u64) -> usize {
+        // Two shifts: a shift by 64 at depth 0 is not defined.
+        ((hash >> 1) >> (63 - u32::from(self.depth))) as usize
+    }
+
+    #[inline(always)]
+    fn segment(&self, hash: u64) -> usize {
+        self.directory[self.place(hash)].segment as usize
+    }
+
+    /// Pass 1 of a look-ahead: asks for where the probe for `hash` starts.
+    #[inline]
+    pub fn prefetch_probe(&self, hash: u64) {
+        let pointer = self.directory[self.place(hash)];
+        let start = (hash as u32 & pointer.mask) as usize;
+        prefetch(pointer.base.wrapping_add(start));
+        prefetch(pointer.base.wrapping_sub((start + 1) * size_of::<Slot>()));
+    }
+
+    /// Pass 2 of a look-ahead: finds by tag alone and asks for the entry's first two lines.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        let tag = entry::tag(hash);
+        let slots = &self.segments[self.segment(hash)].slots;
+        if let Some(slot) = slots.find(inner(hash), |slot| slot.tag() == tag) {
+            prefetch(slot.address());
+            prefetch(slot.address() + 63);
+        }
+    }
+
+    /// Finds a key.
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Slot> {
+        let tag = entry::tag(hash);
+        let slots = &self.segments[self.segment(hash)].slots;
+        slots.find(inner(hash), |slot| slot.tag() == tag && slot.key() == key)
+    }
+
+    /// Finds a key to change its entry.
+    #[inline]
+    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Slot> {
+        let tag = entry::tag(hash);
+        let segment = self.segment(hash);
+        let slots = &mut self.segments[segment].slots;
+        slots.find_mut(inner(hash), |slot| slot.tag() == tag && slot.key() == key)
+    }
+
+    /// Finds an entry by its hash and a test, for those who know no key.
+    pub fn find_by(&self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> Option<&Slot> {
+        let tag = entry::tag(hash);
+        let slots = &self.segments[self.segment(hash)].slots;
+        slots.find(inner(hash), |slot| slot.tag() == tag && is_it(slot))
+    }
+
+    /// Like [`Table::find_by`], to change the entry.
+    pub fn find_by_mut(&mut self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> Option<&mut Slot> {
+        let tag = entry::tag(hash);
+        let segment = self.segment(hash);
+        let slots = &mut self.segments[segment].slots;
+        slots.find_mut(inner(hash), |slot| slot.tag() == tag && is_it(slot))
+    }
+
+    /// Adds an entry whose key is not in the table.
+    pub fn insert(&mut self, hash: u64, slot: Slot) {
+        let mut segment = self.segment(hash);
+        let slots = &self.segments[segment].slots;
+        if slots.len() == slots.capacity() {
+            self.make_room(hash);
+            segment = self.segment(hash);
+        }
+        let slots = &mut self.segments[segment].slots;
+        slots.insert_unique(inner(hash), slot, |_| {
+            unreachable!("room was made before the insert, so nothing is rehashed")
+        });
+        self.len += 1;
+    }
+
+    /// Removes a key and gives back its entry.
+    pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Slot> {
+        self.remove_by(hash, |slot| slot.key() == key)
+    }
+
+    /// Removes the entry found by its hash and a test.
+    pub fn remove_by(&mut self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> Option<Slot> {
+        let tag = entry::tag(hash);
+        let segment = self.segment(hash);
+        let slots = &mut self.segments[segment].slots;
+        let found = slots
+            .find_entry(inner(hash), |slot| slot.tag() == tag && is_it(slot))
+            .ok()?;
+        let (slot, _) = found.remove();
+        self.len -= 1;
+        let left = self.segments[segment].slots.len();
+        if left < MERGE_BELOW && left % 64 == 0 {
+            self.shrink(hash);
+        }
+        Some(slot)
+    }
+
+    /// Makes room for one more entry in the segment of `hash`.
+    fn make_room(&mut self, hash: u64) {
+        let segment = self.segment(hash);
+        let (len, buckets) = {
+            let slots = &self.segments[segment].slots;
+            (slots.len(), slots.num_buckets().max(2))
+        };
+        // With tombstones the same size will do; a table of 2 buckets is one that never held any.
+        let is_full = len * 10 >= room(buckets) * 8 || buckets == 2;
+        if !is_full {
+            self.rebuild(segment, room(buckets));
+        } else if buckets < BUCKETS_MAX || u32::from(self.segments[segment].depth) == TAG_BITS {
+            self.rebuild(segment, room(buckets * 2));
+        } else {
+            self.split(hash);
+        }
+        let slots = &self.segments[self.segment(hash)].slots;
+        if slots.len() == slots.capacity() {
+            // Only if a split sent everything to one side; a larger table always has room.
+            let segment = self.segment(hash);
+            let buckets = self.segments[segment].slots.num_buckets();
+            self.rebuild(segment, room(buckets * 2));
+        }
+        self.point(hash);
+    }
+
+    /// Takes all slots out of a segment, with their entries on their way into the cache.
+    fn take(&mut self, segment: usize) -> Vec<Slot> {
+        let mut taken = std::mem::take(&mut self.scratch);
+        let slots = std::mem::take(&mut self.segments[segment].slots);
+        taken.extend(slots);
+        taken
+    }
+
+    /// Puts slots into segments, prefetching ahead of the hashing.
+    fn put(&mut self, mut taken: Vec<Slot>, mut choose: impl FnMut(u64) -> usize) {
+        // Back to front, so that slots are popped.
+        taken
+            .iter()
+            .rev()
+            .take(AHEAD)
+            .for_each(|slot| prefetch(slot.address()));
+        for i in (0..taken.len()).rev() {
+            if i >= AHEAD {
+                prefetch(taken[i - AHEAD].address());
+            }
+            let slot = taken.pop().expect("i is below the length");
+            let hash = self.placement.hash(slot.key());
+            let segment = choose(hash);
+            let slots = &mut self.segments[segment].slots;
+            slots.insert_unique(inner(hash), slot, |_| {
+                unreachable!("the segment was made with room for all")
+            });
+        }
+        self.scratch = taken;
+    }
+
+    fn rebuild(&mut self, segment: usize, capacity: usize) {
+        let taken = self.take(segment);
+        self.segments[segment].slots = HashTable::with_capacity(capacity.max(taken.len()));
+        self.segments[segment].generation += 1;
+        let position = taken.first().map(|slot| self.placement.hash(slot.key()));
+        self.put(taken, |_| segment);
+        if let Some(hash) = position {
+            self.point(hash);
+        }
+    }
+
+    fn split(&mut self, hash: u64) {
+        let low = self.segment(hash);
+        let depth = self.segments[low].depth;
+        if depth == self.depth {
+            self.directory = self.directory.iter().flat_map(|&p| [p, p]).collect();
+            self.depth += 1;
+        }
+        let taken = self.take(low);
+        let half = Segment {
+            slots: HashTable::with_capacity(room(BUCKETS_MAX).max(taken.len())),
+            depth: depth + 1,
+            generation: 0,
+        };
+        let high = self.add(half);
+        self.segments[low].slots = HashTable::with_capacity(room(BUCKETS_MAX).max(taken.len()));
+        self.segments[low].depth = depth + 1;
+        self.segments[low].generation += 1;
+        let bit = 63 - u32::from(depth);
+        let first = (self.place(hash) >> (self.depth - depth)) << (self.depth - depth);
+        let span = 1 << (self.depth - depth);
+        for pointer in &mut self.directory[first + span / 2..first + span] {
+            pointer.segment = high as u32;
+        }
+        self.put(taken, |hash| if hash >> bit & 1 == 0 { low } else { high });
+        self.point(hash);
+        self.point(hash ^ 1 << bit);
+    }
+
+    fn add(&mut self, segment: Segment) -> usize {
+        match self.free.pop() {
+            Some(at) => {
+                let generation = self.segments[at as usize].generation + 1;
+                self.segments[at as usize] = Segment {
+                    generation,
+                    ..segment
+                };
+                at as usize
+            }
+            None => {
+                self.segments.push(segment);
+                self.segments.len() - 1
+            }
+        }
+    }
+
+    /// After a removal: merges the segment of `hash` with its neighbour if both are nearly empty,
+    /// else gives back memory of a segment that is far too large.
+    fn shrink(&mut self, hash: u64) {
+        let segment = self.segment(hash);
+        let depth = self.segments[segment].depth;
+        let len = self.segments[segment].slots.len();
+        if depth > 0 {
+            let bit = 64 - u32::from(depth);
+            let neighbour = self.segment(hash ^ 1 << bit);
+            let other = &self.segments[neighbour];
+            if other.depth == depth && other.slots.len() + len <= MERGED_MAX {
+                self.merge(hash);
+                return;
+            }
+        }
+        let buckets = self.segments[segment].slots.num_buckets();
+        if buckets > 64 && len * 8 < room(buckets) {
+            self.rebuild(segment, (len * 2).max(room(32)));
+            self.point(hash);
+        }
+    }
+
+    fn merge(&mut self, hash: u64) {
+        let depth = self.segments[self.segment(hash)].depth;
+        let bit = 64 - u32::from(depth);
+        let low = self.segment(hash & !(1 << bit));
+        let high = self.segment(hash | 1 << bit);
+        let mut taken = self.take(high);
+        let slots = std::mem::take(&mut self.segments[low].slots);
+        taken.extend(slots);
+        self.segments[low].slots = HashTable::with_capacity(room(BUCKETS_MAX));
+        self.segments[low].depth = depth - 1;
+        self.segments[low].generation += 1;
+        self.segments[high].generation += 1;
+        self.segments[high].depth = u8::MAX;
+        self.free.push(high as u32);
+        let span = 1 << (self.depth - (depth - 1));
+        let first = self.place(hash) / span * span;
+        for pointer in &mut self.directory[first..first + span] {
+            pointer.segment = low as u32;
+        }
+        self.put(taken, |_| low);
+        self.point(hash);
+        self.halve_directory();
+    }
+
+    fn halve_directory(&mut self) {
+        let is_needed = |pair: &[Pointer]| pair[0].segment != pair[1].segment;
+        if self.depth == 0 || self.directory.chunks_exact(2).any(is_needed) {
+            return;
+        }
+        self.directory = self.directory.chunks_exact(2).map(|pair| pair[0]).collect();
+        self.depth -= 1;
+    }
+
+    /// Refreshes what the directory knows for prefetching about the segment of `hash`.
+    fn point(&mut self, hash: u64) {
+        let segment = self.segment(hash);
+        let slots = &self.segments[segment].slots;
+        let buckets = slots.num_buckets();
+        // An occupied bucket i lies (i + 1) slots below the control bytes.
+        let base = (0..buckets)
+            .find_map(|i| slots.get_bucket(i).map(|slot| (i, slot)))
+            .map_or(0, |(i, slot)| {
+                std::ptr::from_ref(slot).addr() + (i + 1) * size_of::<Slot>()
+            });
+        let span = 1 << (self.depth - self.segments[segment].depth);
+        let first = self.place(hash) / span * span;
+        for pointer in &mut self.directory[first..first + span] {
+            pointer.base = base;
+            pointer.mask = buckets.saturating_sub(1) as u32;
+        }
+    }
+
+    /// One step of SCAN: calls `found` for every entry from scan position `cursor` on, in the
+    /// order of hashes, until at least `count` were met, never splitting entries of one position.
+    /// Walks one segment. Returns the next cursor, 0 at the end.
+    pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(&Slot)) -> u32 {
+        let cursor = cursor.min(POSITIONS - 1);
+        let place = self.place(u64::from(cursor) << (64 - TAG_BITS));
+        let segment = &self.segments[self.directory[place].segment as usize];
+        let mut met: Vec<(u32, &Slot)> = segment
+            .slots
+            .iter()
+            .filter(|slot| slot.tag() >= cursor)
+            .map(|slot| (slot.tag(), slot))
+            .collect();
+        met.sort_unstable_by_key(|(tag, _)| *tag);
+        let mut end = count.clamp(1, met.len().max(1));
+        while end < met.len() && met[end].0 == met[end - 1].0 {
+            end += 1;
+        }
+        for (_, slot) in met.iter().take(end) {
+            prefetch(slot.address());
+        }
+        met.iter().take(end).for_each(|(_, slot)| found(slot));
+        if end < met.len() {
+            return met[end].0;
+        }
+        let span = POSITIONS >> segment.depth;
+        let next = (cursor / span + 1) * span;
+        if next >= POSITIONS { 0 } else { next }
+    }
+
+    /// A random entry, uniformly; none if the table is empty.
+    pub fn random(&self, rng: &mut SmallRng) -> Option<&Slot> {
+        if self.len == 0 {
+            return None;
+        }
+        let buckets = self
+            .segments
+            .iter()
+            .map(|s| s.slots.num_buckets())
+            .max()
+            .unwrap_or(0);
+        for _ in 0..256 {
+            let segment = &self.segments[rng.random_range(0..self.segments.len())];
+            let found = segment.slots.get_bucket(rng.random_range(0..buckets));
+            if found.is_some() {
+                return found;
+            }
+        }
+        // Nearly empty tables: the first entry from a random place on.
+        let from = rng.random_range(0..self.segments.len());
+        let order = (from..self.segments.len()).chain(0..from);
+        order.into_iter().find_map(|at| {
+            let slots = &self.segments[at].slots;
+            let nth = rng.random_range(0..slots.len().max(1));
+            slots.iter().nth(nth)
+        })
+    }
+
+    /// Calls `found` for the entries of up to `buckets` buckets and moves `walk` on, in directory
+    /// order, prefetching ahead. A segment that was split, merged or rebuilt since the last step is
+    /// walked again from its start, so an entry may be met twice but is never missed if it stays.
+    pub fn walk(&self, walk: &mut Walk, buckets: usize, mut found: impl FnMut(&Slot)) {
+        if walk.is_done {
+            return;
+        }
+        let place = self.place(u64::from(walk.position) << (64 - TAG_BITS));
+        let at = self.directory[place].segment;
+        let segment = &self.segments[at as usize];
+        if walk.bucket > 0 && (walk.segment, walk.generation) != (at, segment.generation) {
+            walk.bucket = 0;
+        }
+        (walk.segment, walk.generation) = (at, segment.generation);
+        let slots = &segment.slots;
+        let end = (walk.bucket + buckets).min(slots.num_buckets());
+        let ahead = |i: usize| {
+            if let Some(slot) = slots.get_bucket(i) {
+                prefetch(slot.address());
+                prefetch(slot.address() + 63);
+            }
+        };
+        (walk.bucket..(walk.bucket + AHEAD).min(end)).for_each(ahead);
+        for i in walk.bucket..end {
+            if i + AHEAD < end {
+                ahead(i + AHEAD);
+            }
+            if let Some(slot) = slots.get_bucket(i) {
+                found(slot);
+            }
+        }
+        walk.bucket = end;
+        if end >= slots.num_buckets() {
+            let span = POSITIONS >> segment.depth;
+            let next = (walk.position / span + 1) * span;
+            walk.bucket = 0;
+            walk.is_done = next >= POSITIONS;
+            walk.position = next.min(POSITIONS - 1);
+        }
+    }
+
+    /// Takes out all entries of one segment, the last one first: how a table is freed piece by
+    /// piece. The table is of no use for anything else after the first call.
+    pub fn dismantle(&mut self) -> Option<impl Iterator<Item = Slot> + use<>> {
+        let segment = self.segments.pop()?;
+        self.len -= segment.slots.len();
+        Some(segment.slots.into_iter())
+    }
+
+    /// Checks every invariant of the header; for tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        assert_eq!(self.directory.len(), 1 << self.depth);
+        let mut len = 0;
+        let mut place = 0;
+        while place < self.directory.len() {
+            let at = self.directory[place].segment;
+            let segment = &self.segments[at as usize];
+            let span = 1 << (self.depth - segment.depth);
+            assert_eq!(place % span, 0);
+            for pointer in &self.directory[place..place + span] {
+                assert_eq!(pointer.segment, at);
+            }
+            for slot in &segment.slots {
+                let hash = self.placement.hash(slot.key());
+                assert_eq!(slot.tag(), entry::tag(hash));
+                assert_eq!(self.place(hash) / span, place / span);
+            }
+            len += segment.slots.len();
+            place += span;
+        }
+        assert_eq!(len, self.len);
+    }
+}

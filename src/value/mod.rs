@@ -1,0 +1,78 @@
+//! Typed values: what a key can hold.
+//!
+//! Short strings live inside their entry (`store/entry.rs`); everything else is a [`Value`] of its
+//! own. This folder also holds what values are read from and printed as: integers, doubles, the
+//! 80-bit arithmetic of INCRBYFLOAT, and glob patterns.
+
+pub mod glob;
+pub mod long_double;
+pub mod number;
+
+use bytes::Bytes;
+
+/// The type of a value; the discriminant fits the three bits an entry has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Kind {
+    String = 0,
+}
+
+impl Kind {
+    /// From the bits of an entry's header.
+    pub fn from_bits(bits: u8) -> Kind {
+        match bits {
+            0 => Kind::String,
+            _ => unreachable!("an entry's kind bits are written from a Kind"),
+        }
+    }
+
+    /// The name TYPE answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+        }
+    }
+
+    /// The type TYPE and SCAN call by this name, whatever its case.
+    pub fn from_name(name: &[u8]) -> Option<Kind> {
+        [Kind::String]
+            .into_iter()
+            .find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
+    }
+}
+
+/// A value with an allocation of its own.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A long string, exactly sized and shared with readers.
+    Long(Bytes),
+    /// A string that has been grown in place and keeps spare capacity.
+    Growable(Vec<u8>),
+}
+
+impl Value {
+    /// Its type.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::Long(_) | Value::Growable(_) => Kind::String,
+        }
+    }
+
+    /// The bytes of a string.
+    pub fn string(&self) -> Option<&[u8]> {
+        match self {
+            Value::Long(bytes) => Some(bytes),
+            Value::Growable(bytes) => Some(bytes),
+        }
+    }
+
+    /// Bytes of memory it takes, its own box included.
+    pub fn allocated_bytes(&self) -> usize {
+        size_of::<Value>()
+            + match self {
+                Value::Long(bytes) => bytes.len(),
+                Value::Growable(bytes) => bytes.capacity(),
+            }
+    }
+}
