@@ -17,6 +17,8 @@ pub mod string;
 
 pub mod expire;
 
+pub mod snapshot;
+
 use std::sync::LazyLock;
 
 use hashbrown::HashTable;
@@ -46,7 +48,7 @@ pub enum Handler {
 }
 
 /// Families in the order of the documentation.
-const FAMILIES: &[&[Row]] = &[string::COMMANDS, expire::COMMANDS];
+const FAMILIES: &[&[Row]] = &[string::COMMANDS, expire::COMMANDS, snapshot::COMMANDS];
 
 /// A row with its number's meaning: commands first, then all subcommands.
 #[derive(Clone, Copy)]
