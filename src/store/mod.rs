@@ -489,6 +489,7 @@ impl Keyspace {
         slot.set_epoch(cut.epoch);
         dbs[to].insert_slot(hash, slot);
         self.changes.count(1);
+        self.changes.record(to as u16, Event::NEW, key);
         self.changes.record(from as u16, Event::MOVE_FROM, key);
         self.changes.record(to as u16, Event::MOVE_TO, key);
         true
@@ -522,8 +523,13 @@ impl Keyspace {
             dbs[to.0].remove_by(Some(cut), hash, |slot| slot.key() == to.1, |_| {});
         }
         dbs[to.0].insert_slot(hash, copy);
+        let to_db = to.0 as u16;
         self.changes.count(1);
-        self.changes.record(to.0 as u16, Event::COPY_TO, to.1);
+        self.changes.record(to_db, Event::NEW, to.1);
+        self.changes.record(to_db, Event::COPY_TO, to.1);
+        if is_there {
+            self.changes.record(to_db, Event::OVERWRITTEN, to.1);
+        }
         true
     }
 
@@ -613,6 +619,24 @@ impl Live<'_> {
             }
         }
         found
+    }
+
+    /// Reads whether and what a key is: counts a hit or a miss, but is no use of it. EXISTS, TYPE.
+    pub fn look(&self, key: &[u8]) -> Option<&Slot> {
+        let stats = &self.space.stats;
+        let found = self.visible(key);
+        if found.is_some() {
+            stats.hits.set(stats.hits.get() + 1);
+        } else {
+            stats.misses.set(stats.misses.get() + 1);
+            self.note_miss(key);
+        }
+        found
+    }
+
+    /// Seconds since a key was last used, by a clock that wraps after 18.2 hours.
+    pub fn idle_seconds(&self, slot: &Slot) -> u16 {
+        self.clock().wrapping_sub(slot.clock())
     }
 
     fn note_miss(&self, key: &[u8]) {
@@ -789,8 +813,8 @@ impl Live<'_> {
         dbs[self.db].set_deadline(cut, hash, key, deadline);
     }
 
-    /// Moves a living key to another name, with its deadline, over whatever is there. False if
-    /// there is no such key.
+    /// Moves a living key to another name, with its deadline, over whatever is there, and reports
+    /// it. False if there is no such key.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
         let (source_hash, hash) = (self.space.hash(from), self.space.hash(to));
         self.settle(source_hash, from);
@@ -798,15 +822,25 @@ impl Live<'_> {
         if from == to {
             return self.peek(from).is_some();
         }
-        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        let Keyspace {
+            dbs, cut, changes, ..
+        } = &mut *self.space;
         let db = &mut dbs[self.db];
         let Some(slot) = db.take(cut, source_hash, from) else {
             return false;
         };
-        db.remove_by(Some(cut), hash, |slot| slot.key() == to, |_| {});
+        let was_there = db.remove_by(Some(cut), hash, |slot| slot.key() == to, |_| {});
         let filed = slot.filed();
         let renamed = slot.renamed(hash, to, filed, cut.epoch);
         db.insert_slot(hash, renamed);
+        let number = self.db as u16;
+        changes.count(1);
+        changes.record(number, Event::NEW, to);
+        changes.record(number, Event::RENAME_FROM, from);
+        changes.record(number, Event::RENAME_TO, to);
+        if was_there {
+            changes.record(number, Event::OVERWRITTEN, to);
+        }
         true
     }
 
