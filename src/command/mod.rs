@@ -19,6 +19,10 @@ pub mod key;
 
 pub mod expire;
 
+pub mod config;
+
+pub mod server;
+
 use std::sync::LazyLock;
 
 use hashbrown::HashTable;

@@ -51,6 +51,10 @@ use table::{Placement, Table};
 const GROWABLE_MIN: usize = 256;
 /// DBSIZE and INFO remove at most this many due keys before they count.
 pub const SETTLE_MAX: usize = 4096;
+/// What a key takes in the table: a slot and a control byte, at the usual load.
+const TABLE_SHARE_BYTES: usize = 15;
+/// What a volatile key takes in the index: a hash, and its part of a full chunk's header.
+const INDEX_SHARE_BYTES: usize = 10;
 /// A random draw gives up after so many dead or missing keys and looks for the next live one.
 const RANDOM_TRIES: usize = 100;
 
@@ -187,6 +191,12 @@ impl Keyspace {
     /// Number of databases.
     pub fn databases(&self) -> usize {
         self.dbs.len()
+    }
+
+    /// Sets the counters of what happened to keys, and of how late they were removed, to zero.
+    pub fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+        self.lag = LagFigures::default();
     }
 
     /// One database, as it is, dead keys included.
@@ -658,6 +668,14 @@ impl Live<'_> {
         self.space.dbs[self.db]
             .table
             .find(self.space.hash(key), key)
+    }
+
+    /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and of
+    /// the index.
+    pub fn memory_usage(&self, key: &[u8]) -> Option<usize> {
+        let slot = self.autopsy(key)?;
+        let index = slot.item().map_or(0, |_| INDEX_SHARE_BYTES);
+        Some(slot.allocated_bytes() + TABLE_SHARE_BYTES + index)
     }
 
     /// The string at a key, read as [`Live::get`] does.
