@@ -52,7 +52,13 @@ pub enum Handler {
 }
 
 /// Families in the order of the documentation.
-const FAMILIES: &[&[Row]] = &[string::COMMANDS, key::COMMANDS, expire::COMMANDS];
+const FAMILIES: &[&[Row]] = &[
+    string::COMMANDS,
+    key::COMMANDS,
+    expire::COMMANDS,
+    config::COMMANDS,
+    server::COMMANDS,
+];
 
 /// A row with its number's meaning: commands first, then all subcommands.
 #[derive(Clone, Copy)]
