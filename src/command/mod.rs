@@ -21,6 +21,8 @@ pub mod expire;
 
 pub mod config;
 
+pub mod info;
+
 pub mod server;
 
 use std::sync::LazyLock;
@@ -57,6 +59,7 @@ const FAMILIES: &[&[Row]] = &[
     key::COMMANDS,
     expire::COMMANDS,
     config::COMMANDS,
+    info::COMMANDS,
     server::COMMANDS,
 ];
 

@@ -112,7 +112,7 @@ pub struct Keyspace {
     missed: Cell<Vec<(u16, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
     remembered: Cell<(usize, usize, u64)>,
-    /// Lag of deletions behind deadlines, in ms, since the figures were last read.
+    /// Lag of deletions behind deadlines, in ms, since start or [`Keyspace::reset_stats`].
     pub lag: LagFigures,
 }
 
