@@ -25,6 +25,8 @@ pub mod info;
 
 pub mod server;
 
+pub mod debug;
+
 use std::sync::LazyLock;
 
 use hashbrown::HashTable;
@@ -61,6 +63,7 @@ const FAMILIES: &[&[Row]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    debug::COMMANDS,
 ];
 
 /// A row with its number's meaning: commands first, then all subcommands.
