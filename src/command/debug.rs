@@ -73,7 +73,7 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         (b"object", 3) => object(engine, key, args),
         (b"populate", 3..=5) => populate(engine, key, args),
         (b"stringmatch-len", 4) => stringmatch_len(engine, key, args),
-        (b"htstats", 3) => htstats(engine, key, args),
+        (b"htstats", 3..=4) => htstats(engine, key, args),
         //RELOAD (b"reload", _) => reload(engine, key, args),
         (b"help", 2) => help(engine, key),
         _ => Err(CommandError::owned(format!(
