@@ -15,9 +15,19 @@ pub mod dispatch;
 
 pub mod string;
 
+pub mod key;
+
 pub mod expire;
 
+pub mod config;
+
+pub mod info;
+
+pub mod server;
+
 pub mod snapshot;
+
+pub mod debug;
 
 use std::sync::LazyLock;
 
@@ -48,7 +58,16 @@ pub enum Handler {
 }
 
 /// Families in the order of the documentation.
-const FAMILIES: &[&[Row]] = &[string::COMMANDS, expire::COMMANDS, snapshot::COMMANDS];
+const FAMILIES: &[&[Row]] = &[
+    string::COMMANDS,
+    key::COMMANDS,
+    expire::COMMANDS,
+    config::COMMANDS,
+    info::COMMANDS,
+    server::COMMANDS,
+    snapshot::COMMANDS,
+    debug::COMMANDS,
+];
 
 /// A row with its number's meaning: commands first, then all subcommands.
 #[derive(Clone, Copy)]
@@ -188,5 +207,24 @@ impl Entry {
             Some(container) => format!("{}|{}", container.name, self.row.name),
             None => self.row.name.to_owned(),
         }
+    }
+}
+
+/// Answers HELP of a container: a line on how to call each subcommand and one on what it does, from
+/// the rows.
+///
+/// # Panics
+/// If there is no command of this name.
+pub fn reply_help(reply: &mut Reply<'_>, container: &str) {
+    let number = table().find(container.as_bytes());
+    let row = table()
+        .entry(number.expect("a handler knows its container"))
+        .row;
+    reply.array(1 + 2 * row.subcommands.len());
+    reply.simple(&format!("{} has the subcommands", row.name.to_uppercase()));
+    for subcommand in row.subcommands {
+        let name = subcommand.name.to_uppercase();
+        reply.simple(format!("{name} {}", row::synopsis(subcommand.args)).trim_end());
+        reply.simple(&format!("    {}", subcommand.summary));
     }
 }

@@ -455,3 +455,38 @@ pub struct Row {
     /// What runs.
     pub handler: Handler,
 }
+
+/// A grammar on one line, as in `<key> [DB <destination-db>] [REPLACE]`.
+pub fn synopsis(args: &[Arg]) -> String {
+    let mut text = Vec::new();
+    for arg in args {
+        let name = if arg.display.is_empty() {
+            arg.name
+        } else {
+            arg.display
+        };
+        let inner = match arg.kind {
+            ArgKind::PureToken => String::new(),
+            ArgKind::OneOf => {
+                let choices: Vec<String> = arg
+                    .args
+                    .iter()
+                    .map(|choice| synopsis(std::slice::from_ref(choice)))
+                    .collect();
+                choices.join(" | ")
+            }
+            ArgKind::Block => synopsis(arg.args),
+            _ => format!("<{name}>"),
+        };
+        let mut whole = format!("{} {inner}", arg.token).trim().to_owned();
+        if arg.multiple {
+            whole.push_str(" ...");
+        }
+        text.push(if arg.optional {
+            format!("[{whole}]")
+        } else {
+            whole
+        });
+    }
+    text.join(" ")
+}

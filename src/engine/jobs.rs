@@ -58,6 +58,12 @@ impl Jobs {
         }
     }
 
+    /// CONFIG RESETSTAT.
+    pub fn reset_stats(&mut self) {
+        self.expiry_us = 0;
+        self.pacer.reset_stats();
+    }
+
     /// Whether a snapshot is being loaded.
     pub fn is_loading(&self) -> bool {
         self.persistence.is_loading()

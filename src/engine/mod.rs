@@ -44,8 +44,13 @@ use watch::Watch;
 /// What the shell must do; the engine does no I/O on sockets or configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Settings that concern sockets were changed.
-    Reconfigure(&'static str),
+    /// Settings that concern sockets or the log were changed.
+    Reconfigure {
+        /// Their names.
+        names: Vec<&'static str>,
+        /// All settings as they were before, to go back to what cannot be had.
+        before: Box<Config>,
+    },
     /// Stop the server with this exit code: all has been saved that was to be saved.
     Exit(i32),
 }

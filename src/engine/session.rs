@@ -7,6 +7,7 @@
 //! Not here: sockets (`server`), what requests mean (`command`).
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
@@ -272,6 +273,13 @@ pub struct Session {
 }
 
 impl Session {
+    /// Whether the client sits on this machine: a unix socket, or an address of the loopback
+    /// interface.
+    pub fn is_local(&self) -> bool {
+        let address = self.peer.parse::<SocketAddr>();
+        self.is_unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+    }
+
     /// Number of channels and patterns of all kinds it listens to.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()

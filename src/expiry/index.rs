@@ -845,6 +845,21 @@ impl Strata {
         counts
     }
 
+    /// When the first bucket that is not empty begins, ripe ones aside: none of the items filed
+    /// there or later is due before. `None` if there are none.
+    pub fn first_bucket(&self) -> Option<UnixMillis> {
+        let rings = self.piles.rings.iter();
+        let firsts = rings.filter_map(|ring| {
+            let bucket = ring.next_filled(ring.base)?;
+            Some(ring.level.start(bucket))
+        });
+        let far = [&self.piles.review, &self.piles.beyond];
+        let has_far = far.iter().any(|pile| pile.head != NONE);
+        let ring_c = &self.piles.rings[2];
+        let far = has_far.then(|| ring_c.level.start(ring_c.base));
+        firsts.chain(far).min().map(UnixMillis)
+    }
+
     /// Empties the index at once; what was in it is handed back to be freed in steps.
     pub fn clear(&mut self) -> Remains {
         let old = std::mem::replace(self, Strata::new(self.now));

@@ -76,6 +76,12 @@ impl Pacer {
         self.effort = effort.clamp(1, 10);
     }
 
+    /// Forgets the counters and the estimate of dead keys; the budget stays.
+    pub fn reset_stats(&mut self) {
+        self.cap_hits = 0;
+        self.stale_share = 0.0;
+    }
+
     fn steps(&self) -> usize {
         usize::from(self.effort - 1)
     }

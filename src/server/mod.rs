@@ -31,6 +31,7 @@ use signal_hook_mio::v1_0::Signals;
 
 use crate::clock::Clock;
 use crate::command::dispatch;
+use crate::config::Config;
 use crate::engine::session::{Closing, SessionKey};
 use crate::engine::{Action, Engine, Origin};
 use connection::{Connection, READ_MAX, Received, Stream};
@@ -331,17 +332,15 @@ impl<'a> Server<'a> {
                     self.flush();
                     return Some(code);
                 }
-                Action::Reconfigure(name) => self.reconfigure(name),
+                Action::Reconfigure { names, before } => self.reconfigure(&names, &before),
             }
         }
         None
     }
 
-    /// A setting about sockets was changed at run time.
-    fn reconfigure(&mut self, name: &'static str) {
-        match listener::open(&self.engine.config) {
-            Ok(_) | Err(_) => log::debug!("setting {name} changed"),
-        }
+    /// Settings about sockets or the log were changed at run time.
+    fn reconfigure(&mut self, names: &[&'static str], _before: &Config) {
+        log::debug!("settings changed: {}", names.join(", "));
     }
 }
 

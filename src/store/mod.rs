@@ -51,6 +51,10 @@ use table::{Placement, Table};
 pub const GROWABLE_MIN: usize = 256;
 /// DBSIZE and INFO remove at most this many due keys before they count.
 pub const SETTLE_MAX: usize = 4096;
+/// What a key takes in the table: a slot and a control byte, at the usual load.
+const TABLE_SHARE_BYTES: usize = 15;
+/// What a volatile key takes in the index: a hash, and its part of a full chunk's header.
+const INDEX_SHARE_BYTES: usize = 10;
 /// A random draw gives up after so many dead or missing keys and looks for the next live one.
 const RANDOM_TRIES: usize = 100;
 
@@ -108,7 +112,7 @@ pub struct Keyspace {
     missed: Cell<Vec<(u16, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
     remembered: Cell<(usize, usize, u64)>,
-    /// Lag of deletions behind deadlines, in ms, since the figures were last read.
+    /// Lag of deletions behind deadlines, in ms, since start or [`Keyspace::reset_stats`].
     pub lag: LagFigures,
 }
 
@@ -187,6 +191,12 @@ impl Keyspace {
     /// Number of databases.
     pub fn databases(&self) -> usize {
         self.dbs.len()
+    }
+
+    /// Sets the counters of what happened to keys, and of how late they were removed, to zero.
+    pub fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+        self.lag = LagFigures::default();
     }
 
     /// One database, as it is, dead keys included.
@@ -503,6 +513,7 @@ impl Keyspace {
         slot.set_epoch(cut.epoch);
         dbs[to].insert_slot(hash, slot);
         self.changes.count(1);
+        self.changes.record(to as u16, Event::NEW, key);
         self.changes.record(from as u16, Event::MOVE_FROM, key);
         self.changes.record(to as u16, Event::MOVE_TO, key);
         true
@@ -536,8 +547,13 @@ impl Keyspace {
             dbs[to.0].remove_by(Some(cut), hash, |slot| slot.key() == to.1, |_| {});
         }
         dbs[to.0].insert_slot(hash, copy);
+        let to_db = to.0 as u16;
         self.changes.count(1);
-        self.changes.record(to.0 as u16, Event::COPY_TO, to.1);
+        self.changes.record(to_db, Event::NEW, to.1);
+        self.changes.record(to_db, Event::COPY_TO, to.1);
+        if is_there {
+            self.changes.record(to_db, Event::OVERWRITTEN, to.1);
+        }
         true
     }
 
@@ -629,6 +645,24 @@ impl Live<'_> {
         found
     }
 
+    /// Reads whether and what a key is: counts a hit or a miss, but is no use of it. EXISTS, TYPE.
+    pub fn look(&self, key: &[u8]) -> Option<&Slot> {
+        let stats = &self.space.stats;
+        let found = self.visible(key);
+        if found.is_some() {
+            stats.hits.set(stats.hits.get() + 1);
+        } else {
+            stats.misses.set(stats.misses.get() + 1);
+            self.note_miss(key);
+        }
+        found
+    }
+
+    /// Seconds since a key was last used, by a clock that wraps after 18.2 hours.
+    pub fn idle_seconds(&self, slot: &Slot) -> u16 {
+        self.clock().wrapping_sub(slot.clock())
+    }
+
     fn note_miss(&self, key: &[u8]) {
         if self.space.changes.is_heard(Event::KEY_MISS) {
             let mut missed = self.space.missed.take();
@@ -648,6 +682,14 @@ impl Live<'_> {
         self.space.dbs[self.db]
             .table
             .find(self.space.hash(key), key)
+    }
+
+    /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and of
+    /// the index.
+    pub fn memory_usage(&self, key: &[u8]) -> Option<usize> {
+        let slot = self.autopsy(key)?;
+        let index = slot.item().map_or(0, |_| INDEX_SHARE_BYTES);
+        Some(slot.allocated_bytes() + TABLE_SHARE_BYTES + index)
     }
 
     /// The string at a key, read as [`Live::get`] does.
@@ -803,8 +845,8 @@ impl Live<'_> {
         dbs[self.db].set_deadline(cut, hash, key, deadline);
     }
 
-    /// Moves a living key to another name, with its deadline, over whatever is there. False if
-    /// there is no such key.
+    /// Moves a living key to another name, with its deadline, over whatever is there, and reports
+    /// it. False if there is no such key.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
         let (source_hash, hash) = (self.space.hash(from), self.space.hash(to));
         self.settle(source_hash, from);
@@ -812,15 +854,25 @@ impl Live<'_> {
         if from == to {
             return self.peek(from).is_some();
         }
-        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        let Keyspace {
+            dbs, cut, changes, ..
+        } = &mut *self.space;
         let db = &mut dbs[self.db];
         let Some(slot) = db.take(cut, source_hash, from) else {
             return false;
         };
-        db.remove_by(Some(cut), hash, |slot| slot.key() == to, |_| {});
+        let was_there = db.remove_by(Some(cut), hash, |slot| slot.key() == to, |_| {});
         let filed = slot.filed();
         let renamed = slot.renamed(hash, to, filed, cut.epoch);
         db.insert_slot(hash, renamed);
+        let number = self.db as u16;
+        changes.count(1);
+        changes.record(number, Event::NEW, to);
+        changes.record(number, Event::RENAME_FROM, from);
+        changes.record(number, Event::RENAME_TO, to);
+        if was_there {
+            changes.record(number, Event::OVERWRITTEN, to);
+        }
         true
     }
 

@@ -1,0 +1,304 @@
+//! Settings at run time.
+//!
+//! What a setting is called, how it is read and shown, and who may change it is the table of
+//! `config`; here is what a change means for the running server. A change is made on a copy of the
+//! settings, which is thrown away if a step fails, so that CONFIG SET changes all or nothing. What
+//! concerns sockets and the log is handed to the shell with the settings as they were before, so
+//! that it can go back to them.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::Handler::{Container, Engine as OnEngine};
+use super::args::Args;
+use super::reply_help;
+use super::row::*;
+use crate::config::{Config, PastEvent, SetError};
+use crate::engine::session::SessionKey;
+use crate::engine::{Action, Engine};
+use crate::resp::error::CommandError;
+use crate::value::glob;
+
+/// The commands on settings.
+pub const COMMANDS: &[Row] = &[Row {
+    name: "config",
+    arity: -2,
+    flags: 0,
+    categories: category::SLOW,
+    keys: &[],
+    group: Group::Server,
+    since: "2.0.0",
+    complexity: "That of the subcommand",
+    summary: "Groups the commands on the server's settings.",
+    args: &[],
+    subcommands: CONFIG,
+    handler: Container,
+}];
+
+/// Subcommands of CONFIG.
+const CONFIG: &[Row] = &[
+    Row {
+        name: "get",
+        arity: -3,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "2.0.0",
+        complexity: "O(N) with N the number of parameters given",
+        summary: "Reads the settings whose names fit the patterns.",
+        args: &[Arg::new("parameter", ArgKind::String).multiple()],
+        subcommands: &[],
+        handler: OnEngine(config_get),
+    },
+    Row {
+        name: "set",
+        arity: -4,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "2.0.0",
+        complexity: "O(N) with N the number of parameters given",
+        summary: "Changes settings while the server runs, all or none.",
+        args: &[Arg::block("data", PARAMETER_VALUE).multiple()],
+        subcommands: &[],
+        handler: OnEngine(config_set),
+    },
+    Row {
+        name: "resetstat",
+        arity: 2,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "2.0.0",
+        complexity: "O(1)",
+        summary: "Sets the counters of INFO back to zero.",
+        args: &[],
+        subcommands: &[],
+        handler: OnEngine(config_resetstat),
+    },
+    Row {
+        name: "rewrite",
+        arity: 2,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "2.8.0",
+        complexity: "O(1)",
+        summary: "Writes the settings in force into the configuration file.",
+        args: &[],
+        subcommands: &[],
+        handler: OnEngine(config_rewrite),
+    },
+    Row {
+        name: "help",
+        arity: 2,
+        flags: flag::LOADING | flag::STALE,
+        categories: category::SLOW,
+        keys: &[],
+        group: Group::Server,
+        since: "5.0.0",
+        complexity: "O(1)",
+        summary: "Lists the subcommands of CONFIG with a line on each.",
+        args: &[],
+        subcommands: &[],
+        handler: OnEngine(config_help),
+    },
+];
+
+/// A setting and its new value.
+const PARAMETER_VALUE: &[Arg] = &[
+    Arg::new("parameter", ArgKind::String),
+    Arg::new("value", ArgKind::String),
+];
+
+/// Settings that the shell puts into effect.
+const OF_THE_SHELL: &[&str] = &[
+    "bind",
+    "port",
+    "unixsocket",
+    "unixsocketperm",
+    "tcp-backlog",
+    "maxclients",
+    "loglevel",
+    "logfile",
+];
+
+/// Brings the engine in line with all settings: once, at start.
+pub fn apply_all(engine: &mut Engine) {
+    engine.listen_to_changes();
+    let effort = engine.config.active_expire_effort;
+    engine.jobs.pacer.set_effort(effort as u8);
+    engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
+}
+
+fn config_get(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let patterns: Vec<&[u8]> = args.from(2).collect();
+    let found = engine.config.get(&patterns, &|pattern, name| {
+        glob::matches(pattern, name, true)
+    });
+    let mut reply = engine.reply(key);
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    if args.len() % 2 == 1 {
+        return Err(CommandError::Syntax);
+    }
+    let is_local = engine.sessions[key].is_local();
+    let before = engine.config.clone();
+    let changed = set(&mut engine.config, args, is_local).map_err(|error| {
+        engine.config = before.clone();
+        CommandError::owned(error.to_string())
+    })?;
+    apply_all(engine);
+    if engine.config.requirepass.is_empty() {
+        // Who was asked for a password that is gone would otherwise wait for it for ever. Those
+        // who are in stay in when one is set or changed.
+        let sessions = engine.sessions.iter_mut();
+        sessions.for_each(|(_, session)| session.is_authenticated = true);
+    }
+    let names: Vec<&str> = changed
+        .into_iter()
+        .filter(|name| OF_THE_SHELL.contains(name))
+        .collect();
+    if !names.is_empty() {
+        let before = Box::new(before);
+        engine.actions.push(Action::Reconfigure { names, before });
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// Sets what the arguments say and gives the names of what has changed; on an error `config` may be
+/// left with a part of it.
+fn set(config: &mut Config, args: Args<'_>, is_local: bool) -> Result<Vec<&'static str>, SetError> {
+    let mut pairs = Vec::new();
+    for i in (2..args.len()).step_by(2) {
+        let name = args.text(i);
+        let Ok(value) = std::str::from_utf8(args.get(i + 1)) else {
+            return Err(SetError::failed(name, "argument must be UTF-8"));
+        };
+        pairs.push((name, value.to_owned()));
+    }
+    let old_dir = config.dir.clone();
+    let changed = config.set(&pairs, is_local)?;
+    if changed.contains(&"dir") {
+        config.dir = directory(&old_dir, &config.dir)
+            .map_err(|error| SetError::failed("dir", reason(&error)))?;
+    }
+    Ok(changed)
+}
+
+/// The absolute path of a directory that is there and can be entered. A relative one counts from
+/// the directory that was set before, as if the server had changed to it.
+fn directory(old: &str, new: &str) -> io::Result<String> {
+    if new.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let path = Path::new(old).join(new);
+    // Looking for its "." tells a directory from a file, and whether it may be entered.
+    fs::metadata(path.join("."))?;
+    let path = fs::canonicalize(path)?;
+    let path = path.into_os_string().into_string();
+    path.map_err(|_| io::Error::other("the path is not UTF-8"))
+}
+
+/// What the operating system calls an error, without the number that std adds.
+fn reason(error: &io::Error) -> String {
+    let text = match error.kind() {
+        io::ErrorKind::NotFound => "No such file or directory".to_owned(),
+        _ => error.to_string(),
+    };
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Sets counters of what happened to zero. Figures that say how things are now, and the peak of
+/// memory, stay.
+fn config_resetstat(
+    engine: &mut Engine,
+    key: SessionKey,
+    _args: Args<'_>,
+) -> Result<(), CommandError> {
+    engine.metrics.reset();
+    engine.keyspace.reset_stats();
+    engine.jobs.reset_stats();
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn config_rewrite(
+    engine: &mut Engine,
+    key: SessionKey,
+    _args: Args<'_>,
+) -> Result<(), CommandError> {
+    let file = engine.identity.config_file.clone();
+    if file.is_empty() {
+        return Err(CommandError::text(
+            "ERR The server is running without a config file",
+        ));
+    }
+    if let Err(error) = rewrite(&engine.config, Path::new(&file)) {
+        log::warn!("CONFIG REWRITE failed: {file}: {error}");
+        let text = format!("ERR Rewriting config file: {}", reason(&error));
+        return Err(CommandError::owned(text));
+    }
+    log::info!("CONFIG REWRITE executed with success.");
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// Replaces a configuration file so that a crash leaves either the old one or the new one.
+fn rewrite(config: &Config, file: &Path) -> io::Result<()> {
+    // Through links: the file behind them is replaced, not the link.
+    let file = match fs::canonicalize(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => file.to_owned(),
+        other => other?,
+    };
+    let old = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        other => other?,
+    };
+    let text = config.rewrite(&old, &mut |path| fs::read_to_string(path));
+    let mut temporary = file.clone().into_os_string();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let result = write_and_rename(&text, &temporary, &file);
+    if result.is_err() {
+        // It may not even have been made; the error that matters is the first one.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+fn write_and_rename(text: &str, temporary: &Path, file: &Path) -> io::Result<()> {
+    let mut out = File::create(temporary)?;
+    if let Ok(old) = fs::metadata(file) {
+        // It may hold a password: nobody may read the new file who could not read the old one.
+        out.set_permissions(old.permissions())?;
+    }
+    out.write_all(text.as_bytes())?;
+    out.sync_all()?;
+    fs::rename(temporary, file)?;
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn config_help(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+    reply_help(&mut engine.reply(key), "config");
+    Ok(())
+}

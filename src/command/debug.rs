@@ -1,0 +1,197 @@
+//! DEBUG: for tests and for looking inside; refused unless `enable-debug-command` allows it.
+//!
+//! Only what means something here is offered. It has one row and no subcommands of its own on the
+//! table, as in Redis, where they are not documented either.
+
+use std::time::Duration;
+
+use super::Handler::Engine as OnEngine;
+use super::args::Args;
+use super::row::*;
+use super::{key, string};
+use crate::engine::Engine;
+use crate::engine::session::SessionKey;
+use crate::resp::error::CommandError;
+use crate::store::change::Event;
+use crate::store::db::Ttl;
+use crate::value::glob;
+
+/// The commands for testing.
+pub const COMMANDS: &[Row] = &[Row {
+    name: "debug",
+    arity: -2,
+    flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+    categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+    keys: &[],
+    group: Group::Server,
+    since: "1.0.0",
+    complexity: "That of the subcommand",
+    summary: "Groups the commands for testing the server itself.",
+    args: &[],
+    subcommands: &[],
+    handler: OnEngine(debug),
+}];
+
+/// DEBUG SLEEP stops the server for at most this long: a slip of the finger must not stop it for
+/// years.
+const SLEEP_SECONDS_MAX: f64 = 3600.0;
+/// The longest text DEBUG STRINGMATCH-LEN makes.
+const MATCHED_BYTES_MAX: i64 = 1 << 20;
+
+/// What DEBUG HELP answers.
+const HELP: &[&str] = &[
+    "DEBUG has the subcommands",
+    "HTSTATS <db>",
+    "    Describes the table of a database's keys and the index of their deadlines.",
+    "OBJECT <key>",
+    "    Shows how a key is kept, even if its deadline has passed.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Makes keys <prefix>:0, <prefix>:1 and so on, leaving those that are there alone.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    With 0, keys whose deadline has passed are removed only when a command meets them.",
+    "SLEEP <seconds>",
+    "    Stops the whole server for a while.",
+    "STRINGMATCH-LEN <length> <pattern>",
+    "    Matches so many letters a with a pattern.",
+    "HELP",
+    "    Lists these lines.",
+];
+
+fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let is_local = engine.sessions[key].is_local();
+    if !engine.config.debug_command.allows(is_local) {
+        return Err(CommandError::text(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", \
+             you can run it from a local connection, otherwise you need to set this option in the \
+             configuration file, and then restart the server.",
+        ));
+    }
+    let subcommand = args.get(1).to_ascii_lowercase();
+    match (subcommand.as_slice(), args.len()) {
+        (b"sleep", 3) => sleep(engine, key, args),
+        (b"set-active-expire", 3) => set_active_expire(engine, key, args),
+        (b"object", 3) => object(engine, key, args),
+        (b"populate", 3..=5) => populate(engine, key, args),
+        (b"stringmatch-len", 4) => stringmatch_len(engine, key, args),
+        (b"htstats", 3..=4) => htstats(engine, key, args),
+        //RELOAD (b"reload", _) => reload(engine, key, args),
+        (b"help", 2) => help(engine, key),
+        _ => Err(CommandError::owned(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
+            args.text(1).chars().take(128).collect::<String>()
+        ))),
+    }
+}
+
+/// Redis: reads its number as far as it is one; here what is no number is 0.
+fn sleep(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let seconds: f64 = args.text(2).parse().unwrap_or(0.0);
+    // The comparison is false for what is not a number.
+    if seconds > 0.0 {
+        let seconds = seconds.min(SLEEP_SECONDS_MAX);
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn set_active_expire(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    engine.is_expiry_off = args.integer(2).unwrap_or(0) == 0;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn object(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let (db, reading) = (engine.sessions[key].db, engine.reading);
+    let live = engine.keyspace.live(db, &reading);
+    let slot = live.autopsy(args.get(2)).ok_or(CommandError::NoSuchKey)?;
+    let text = format!(
+        "Value at:{:#x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        slot.address(),
+        key::encoding(slot),
+        slot.string().map_or(0, <[u8]>::len),
+        slot.clock(),
+        live.idle_seconds(slot),
+    );
+    engine.reply(key).simple(&text);
+    Ok(())
+}
+
+fn populate(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let positive = |i: usize| {
+        let number = args.integer(i).ok().and_then(|n| usize::try_from(n).ok());
+        number.ok_or(CommandError::text(
+            "ERR value is out of range, must be positive",
+        ))
+    };
+    let count = positive(2)?;
+    let prefix = args.at(3).unwrap_or(b"key");
+    let size = if args.len() > 4 { positive(4)? } else { 0 };
+    if size > string::STRING_BYTES_MAX {
+        return Err(CommandError::StringTooLong);
+    }
+    let (db, reading) = (engine.sessions[key].db, engine.reading);
+    let mut live = engine.keyspace.live(db, &reading);
+    for number in 0..count {
+        let name = [prefix, format!(":{number}").as_bytes()].concat();
+        if live.peek(&name).is_some() {
+            continue;
+        }
+        let mut value = format!("value:{number}").into_bytes();
+        if size > 0 {
+            value.resize(size, 0);
+        }
+        live.set_string(&name, &value, Ttl::Drop);
+        live.changed(Event::SET, &name);
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// 1 if the pattern matches, else 0: lets a test see that no pattern takes exponential time.
+fn stringmatch_len(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let len = args.integer(2)?;
+    if !(0..=MATCHED_BYTES_MAX).contains(&len) {
+        return Err(CommandError::NotAnInteger);
+    }
+    let text = vec![b'a'; len as usize];
+    let is_match = glob::matches(args.get(3), &text, false);
+    engine.reply(key).integer(i64::from(is_match));
+    Ok(())
+}
+
+fn htstats(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let number = usize::try_from(args.integer(2)?)
+        .ok()
+        .filter(|&number| number < engine.keyspace.databases())
+        .ok_or(CommandError::text("ERR Out of range database"))?;
+    let db = engine.keyspace.db(number);
+    let (keys, buckets) = (db.table.len(), db.table.buckets());
+    let load = keys as f64 * 100.0 / buckets.max(1) as f64;
+    let text = format!(
+        "[Keys]\n segments: {}\n buckets: {buckets}\n keys: {keys}\n load: {load:.1}%\n \
+         bytes: {}\n[Deadlines]\n items: {}\n ripe: {}\n bytes: {}\n",
+        db.table.segments(),
+        db.table.allocated_bytes(),
+        db.index.len(),
+        db.index.ripe_len(),
+        db.index.allocated_bytes(),
+    );
+    engine.reply(key).verbatim(text);
+    Ok(())
+}
+
+fn help(engine: &mut Engine, key: SessionKey) -> Result<(), CommandError> {
+    let mut reply = engine.reply(key);
+    reply.array(HELP.len());
+    HELP.iter().for_each(|line| reply.simple(line));
+    Ok(())
+}

@@ -1,0 +1,541 @@
+//! INFO: the server's state and counters, in sections of lines `name:value`.
+//!
+//! Names and order are those of Redis where a figure exists there and is true here; what would have
+//! to be invented is left out, and a constant stands only where it is a fact (no replicas, no
+//! evictions). The section Expiry is our own. Figures of keys are exact: up to a limit, keys that are
+//! due are removed before they are counted.
+//!
+//! Memory comes from the allocator and CPU time from the system, the only questions asked outside
+//! the engine.
+
+use std::fmt::{Display, Write};
+use std::fs;
+
+use super::Handler::Engine as OnEngine;
+use super::args::Args;
+use super::row::*;
+use super::table;
+use crate::config::ExpireClock;
+use crate::engine::Engine;
+use crate::engine::pubsub::Topic;
+use crate::engine::session::SessionKey;
+use crate::resp::error::CommandError;
+use crate::store::SETTLE_MAX;
+
+/// The command on figures.
+pub const COMMANDS: &[Row] = &[Row {
+    name: "info",
+    arity: -1,
+    flags: flag::LOADING | flag::STALE,
+    categories: category::SLOW | category::DANGEROUS,
+    keys: &[],
+    group: Group::Server,
+    since: "1.0.0",
+    complexity: "O(1)",
+    summary: "Reports the server's state and counters, all or the sections named.",
+    args: &[Arg::new("section", ArgKind::String).optional().multiple()],
+    subcommands: &[],
+    handler: OnEngine(info),
+}];
+
+/// The version of Redis whose behaviour clients may count on.
+pub const REDIS_VERSION: &str = "7.4.0";
+/// The version of this server.
+pub const MAYFLY_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Ticks a second in which Linux counts CPU time for user space, on every architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// One section.
+struct Section {
+    name: &'static str,
+    /// Part of a plain INFO.
+    is_default: bool,
+    print: fn(&mut Engine, &mut Lines),
+}
+
+/// All sections in order.
+const SECTIONS: &[Section] = &[
+    section("Server", server),
+    section("Clients", clients),
+    section("Memory", memory),
+    section("Persistence", persistence),
+    section("Stats", stats),
+    section("Expiry", expiry),
+    section("Replication", replication),
+    section("CPU", cpu),
+    section("Modules", |_, _| {}),
+    Section {
+        is_default: false,
+        ..section("Commandstats", commandstats)
+    },
+    section("Errorstats", errorstats),
+    section("Cluster", |_, lines| lines.add("cluster_enabled", 0)),
+    section("Keyspace", keyspace),
+];
+
+const fn section(name: &'static str, print: fn(&mut Engine, &mut Lines)) -> Section {
+    Section {
+        name,
+        is_default: true,
+        print,
+    }
+}
+
+/// Lines of INFO.
+#[derive(Default)]
+pub struct Lines {
+    text: String,
+}
+
+impl Lines {
+    fn begin(&mut self, section: &str) {
+        let gap = if self.text.is_empty() { "" } else { "\r\n" };
+        self.push(format_args!("{gap}# {section}"));
+    }
+
+    /// One line.
+    pub fn add(&mut self, name: &str, value: impl Display) {
+        self.push(format_args!("{name}:{value}"));
+    }
+
+    /// A number of bytes, and the same for people.
+    pub fn add_bytes(&mut self, name: &str, bytes: u64) {
+        self.add(name, bytes);
+        self.push(format_args!("{name}_human:{}", human(bytes)));
+    }
+
+    fn add_ratio(&mut self, name: &str, dividend: u64, divisor: u64) {
+        let ratio = dividend as f64 / divisor.max(1) as f64;
+        self.push(format_args!("{name}:{ratio:.2}"));
+    }
+
+    fn add_percent(&mut self, name: &str, part: u64, whole: u64) {
+        let percent = part as f64 * 100.0 / whole.max(1) as f64;
+        self.push(format_args!("{name}:{percent:.2}%"));
+    }
+
+    fn push(&mut self, line: impl Display) {
+        write!(self.text, "{line}\r\n").expect("appending to memory does not fail");
+    }
+}
+
+/// Bytes as people read them: `1.50M`.
+fn human(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut units = "KMGTP".chars();
+    let mut unit = units.next().expect("there are five units");
+    for next in units {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{value:.2}{unit}")
+}
+
+fn info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let is_plain = args.len() == 1;
+    let (mut has_default, mut has_all) = (is_plain, false);
+    for i in 1..args.len() {
+        has_default |= args.is(i, "default");
+        has_all |= args.is(i, "all") || args.is(i, "everything");
+    }
+    settle(engine);
+    let mut lines = Lines::default();
+    for section in SECTIONS {
+        let is_named = (1..args.len()).any(|i| args.is(i, section.name));
+        if has_all || is_named || (has_default && section.is_default) {
+            lines.begin(section.name);
+            (section.print)(engine, &mut lines);
+        }
+    }
+    engine.reply(key).verbatim(lines.text);
+    Ok(())
+}
+
+/// Removes keys that are due, so that what follows need not count them; not so many that it takes
+/// long.
+fn settle(engine: &mut Engine) {
+    if engine.is_expiry_off {
+        return;
+    }
+    let reading = engine.reading;
+    let mut left = SETTLE_MAX;
+    for db in 0..engine.keyspace.databases() {
+        if engine.keyspace.db(db).index.is_empty() {
+            continue;
+        }
+        let before = engine.keyspace.stats.expired_lazily;
+        engine.keyspace.settle_due(db, &reading, left);
+        let removed = engine.keyspace.stats.expired_lazily - before;
+        left = left.saturating_sub(removed as usize);
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+fn server(engine: &mut Engine, lines: &mut Lines) {
+    let (reading, config, identity) = (&engine.reading, &engine.config, &engine.identity);
+    let uptime_seconds = reading.monotonic_us.saturating_sub(identity.started_us) / 1_000_000;
+    lines.add("redis_version", REDIS_VERSION);
+    lines.add("mayfly_version", MAYFLY_VERSION);
+    lines.add("redis_mode", "standalone");
+    lines.add("os", &identity.os);
+    lines.add("arch_bits", usize::BITS);
+    lines.add("monotonic_clock", "POSIX clock_gettime");
+    lines.add("multiplexing_api", "epoll");
+    lines.add("process_id", identity.pid);
+    lines.add("run_id", &identity.run_id);
+    lines.add("tcp_port", config.port);
+    lines.add("server_time_usec", reading.wall_us);
+    lines.add("uptime_in_seconds", uptime_seconds);
+    lines.add("uptime_in_days", uptime_seconds / 86_400);
+    lines.add("hz", config.hz);
+    lines.add("configured_hz", config.hz);
+    lines.add("executable", &identity.executable);
+    lines.add("config_file", &identity.config_file);
+    lines.add("io_threads_active", 0);
+    let mut listeners = Vec::new();
+    if config.port > 0 {
+        let binds = config.bind.iter().map(|address| format!("bind={address},"));
+        let binds: String = binds.collect();
+        listeners.push(format!("name=tcp,{binds}port={}", config.port));
+    }
+    if !config.unixsocket.is_empty() {
+        listeners.push(format!("name=unix,bind={}", config.unixsocket));
+    }
+    for (number, listener) in listeners.iter().enumerate() {
+        lines.add(&format!("listener{number}"), listener);
+    }
+}
+
+fn clients(engine: &mut Engine, lines: &mut Lines) {
+    let sessions = || engine.sessions.iter().map(|(_, session)| session);
+    let subscribers = sessions().filter(|session| session.subscriptions() > 0);
+    let watching = sessions().filter(|session| !session.multi.watched.is_empty());
+    lines.add("connected_clients", engine.sessions.len());
+    lines.add("cluster_connections", 0);
+    lines.add("maxclients", engine.config.clients_max);
+    let metrics = &engine.metrics;
+    lines.add("client_recent_max_input_buffer", metrics.input_buffer_max);
+    lines.add("client_recent_max_output_buffer", metrics.output_buffer_max);
+    lines.add("blocked_clients", 0);
+    lines.add("tracking_clients", 0);
+    lines.add("pubsub_clients", subscribers.count());
+    lines.add("watching_clients", watching.count());
+    lines.add("clients_in_timeout_table", 0);
+    lines.add("total_watched_keys", engine.watch.len());
+    lines.add("total_blocking_keys", 0);
+    lines.add("total_blocking_keys_on_nokey", 0);
+}
+
+/// What the allocator says, in bytes.
+struct Allocator {
+    allocated: u64,
+    active: u64,
+    resident: u64,
+    version: String,
+}
+
+/// Bytes in use now, for the peak that INFO shows. None of the questions fails as long as jemalloc
+/// is the allocator; if one does, its figure is zero.
+pub fn memory_used_bytes() -> u64 {
+    allocator().allocated
+}
+
+fn allocator() -> Allocator {
+    use tikv_jemalloc_ctl::{epoch, stats};
+    // The figures are those of the last advance of the epoch.
+    let _ = epoch::advance();
+    let name = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
+    Allocator {
+        allocated: stats::allocated::read().unwrap_or(0) as u64,
+        active: stats::active::read().unwrap_or(0) as u64,
+        resident: stats::resident::read().unwrap_or(0) as u64,
+        version: name.split('-').next().unwrap_or(name).to_owned(),
+    }
+}
+
+/// Resident bytes of the process.
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or(0) * 1024
+}
+
+/// Bytes that hold no keys and values: tables, indexes, clients' buffers, what was there at start.
+fn overhead_bytes(engine: &Engine, client_bytes: u64) -> u64 {
+    let dbs = (0..engine.keyspace.databases()).map(|db| engine.keyspace.db(db));
+    let structure: usize = dbs
+        .map(|db| db.table.allocated_bytes() + db.index.allocated_bytes())
+        .sum();
+    engine.identity.startup_bytes + structure as u64 + client_bytes
+}
+
+fn client_bytes(engine: &Engine) -> u64 {
+    let sessions = engine.sessions.iter();
+    let bytes = sessions.map(|(_, s)| s.input.capacity_bytes() + s.output.capacity_bytes());
+    bytes.sum::<usize>() as u64
+}
+
+fn memory(engine: &mut Engine, lines: &mut Lines) {
+    let allocator = allocator();
+    let Allocator {
+        allocated: used,
+        active,
+        resident,
+        ..
+    } = allocator;
+    let rss = resident_bytes();
+    let peak = engine.metrics.memory_peak.max(used);
+    engine.metrics.memory_peak = peak;
+    let client_bytes = client_bytes(engine);
+    let overhead = overhead_bytes(engine, client_bytes).min(used);
+    let startup = engine.identity.startup_bytes;
+    let total = rustix::system::sysinfo();
+    let total_bytes = total.totalram as u64 * u64::from(total.mem_unit);
+    lines.add_bytes("used_memory", used);
+    lines.add_bytes("used_memory_rss", rss);
+    lines.add_bytes("used_memory_peak", peak);
+    lines.add_percent("used_memory_peak_perc", used, peak);
+    lines.add("used_memory_overhead", overhead);
+    lines.add("used_memory_startup", startup);
+    lines.add("used_memory_dataset", used - overhead);
+    let above_startup = used.saturating_sub(startup);
+    lines.add_percent("used_memory_dataset_perc", used - overhead, above_startup);
+    lines.add("allocator_allocated", used);
+    lines.add("allocator_active", active);
+    lines.add("allocator_resident", resident);
+    lines.add_bytes("total_system_memory", total_bytes);
+    lines.add("used_memory_lua", 0);
+    lines.add("used_memory_vm_eval", 0);
+    lines.add("used_memory_scripts", 0);
+    lines.add("number_of_cached_scripts", 0);
+    lines.add_bytes("maxmemory", 0);
+    lines.add("maxmemory_policy", "noeviction");
+    lines.add_ratio("allocator_frag_ratio", active, used);
+    lines.add("allocator_frag_bytes", active.saturating_sub(used));
+    lines.add_ratio("allocator_rss_ratio", resident, active);
+    lines.add("allocator_rss_bytes", resident as i64 - active as i64);
+    lines.add_ratio("rss_overhead_ratio", rss, resident);
+    lines.add("rss_overhead_bytes", rss as i64 - resident as i64);
+    lines.add_ratio("mem_fragmentation_ratio", rss, used);
+    lines.add("mem_fragmentation_bytes", rss as i64 - used as i64);
+    lines.add("mem_not_counted_for_evict", 0);
+    lines.add("mem_replication_backlog", 0);
+    lines.add("mem_clients_slaves", 0);
+    lines.add("mem_clients_normal", client_bytes);
+    lines.add("mem_aof_buffer", 0);
+    lines.add(
+        "mem_allocator",
+        format_args!("jemalloc-{}", allocator.version),
+    );
+    lines.add("active_defrag_running", 0);
+    let graveyard = &engine.keyspace.graveyard;
+    lines.add("lazyfree_pending_objects", graveyard.pending());
+    lines.add("lazyfreed_objects", graveyard.freed());
+}
+
+/// What is known about loading and saving.
+fn persistence(engine: &mut Engine, lines: &mut Lines) {
+    lines.add("loading", u8::from(engine.jobs.is_loading()));
+    lines.add("async_loading", 0);
+    let dirty = engine.keyspace.changes.dirty();
+    lines.add("rdb_changes_since_last_save", dirty);
+    lines.add("aof_enabled", 0);
+    lines.add("aof_rewrite_in_progress", 0);
+    lines.add("aof_rewrite_scheduled", 0);
+}
+
+fn stats(engine: &mut Engine, lines: &mut Lines) {
+    let now_ms = engine.reading.monotonic_us / 1000;
+    let (metrics, jobs, space) = (&engine.metrics, &engine.jobs, &engine.keyspace);
+    let [commands, input, output] = metrics.rates(now_ms);
+    let kilo = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    let topics = |topic| engine.pubsub.topics(topic).len();
+    lines.add("total_connections_received", metrics.connections_received);
+    lines.add("total_commands_processed", metrics.commands_processed);
+    lines.add("instantaneous_ops_per_sec", commands);
+    lines.add("total_net_input_bytes", metrics.input_bytes);
+    lines.add("total_net_output_bytes", metrics.output_bytes);
+    lines.add("instantaneous_input_kbps", kilo(input));
+    lines.add("instantaneous_output_kbps", kilo(output));
+    lines.add("rejected_connections", metrics.connections_rejected);
+    lines.add("sync_full", 0);
+    lines.add("sync_partial_ok", 0);
+    lines.add("sync_partial_err", 0);
+    lines.add("expired_subkeys", 0);
+    let expired = space.stats.expired_lazily + space.stats.expired_actively;
+    lines.add("expired_keys", expired);
+    let stale = jobs.pacer.stale_percent();
+    lines.add("expired_stale_perc", format_args!("{stale:.2}"));
+    lines.add("expired_time_cap_reached_count", jobs.pacer.cap_hits());
+    lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);
+    lines.add("evicted_keys", 0);
+    lines.add("evicted_clients", 0);
+    lines.add("keyspace_hits", space.stats.hits());
+    lines.add("keyspace_misses", space.stats.misses());
+    lines.add("pubsub_channels", topics(Topic::Channel));
+    lines.add("pubsub_patterns", topics(Topic::Pattern));
+    lines.add("pubsubshard_channels", topics(Topic::Shard));
+    lines.add("latest_fork_usec", 0);
+    lines.add("total_forks", 0);
+    lines.add("slave_expires_tracked_keys", 0);
+    lines.add("unexpected_error_replies", 0);
+    lines.add("total_error_replies", metrics.error_replies);
+    let closed_for_input = metrics.query_buffer_disconnections;
+    let closed_for_output = metrics.output_buffer_disconnections;
+    lines.add("client_query_buffer_limit_disconnections", closed_for_input);
+    lines.add(
+        "client_output_buffer_limit_disconnections",
+        closed_for_output,
+    );
+    lines.add("eventloop_cycles", metrics.turns);
+    lines.add("eventloop_duration_sum", metrics.busy_us);
+    lines.add("eventloop_duration_cmd_sum", metrics.command_us);
+    lines.add("acl_access_denied_auth", metrics.auth_denied);
+    lines.add("acl_access_denied_cmd", 0);
+    lines.add("acl_access_denied_key", 0);
+    lines.add("acl_access_denied_channel", 0);
+}
+
+/// Spans of the forecast, with their names, ascending.
+const SPANS: [(&str, i64); 4] = [
+    ("1s", 1_000),
+    ("10s", 10_000),
+    ("1min", 60_000),
+    ("1h", 3_600_000),
+];
+
+/// How expiry is doing: how late keys were removed after their deadlines, since start or CONFIG
+/// RESETSTAT; how many are dead but still there; how many will die when, to the precision of the
+/// index, those whose deadline has been moved since they were filed left out.
+fn expiry(engine: &mut Engine, lines: &mut Lines) {
+    let space = &engine.keyspace;
+    let clock = match engine.config.expire_clock {
+        ExpireClock::Monotonic => "monotonic",
+        ExpireClock::Wall => "wall",
+    };
+    lines.add("expire_clock", clock);
+    lines.add("wall_clock_steps", engine.reading.wall_steps);
+    lines.add("active_expire_enabled", u8::from(!engine.is_expiry_off));
+    lines.add("expiry_lag_ms_p50", space.lag.quantile_ms(0.50));
+    lines.add("expiry_lag_ms_p99", space.lag.quantile_ms(0.99));
+    lines.add("expiry_lag_ms_max", space.lag.max_ms());
+    lines.add("expired_keys_active", space.stats.expired_actively);
+    lines.add("expired_keys_lazy", space.stats.expired_lazily);
+    let spans_ms = SPANS.map(|(_, ms)| ms);
+    let (mut dead, mut within, mut next) = (0, [0; SPANS.len()], None);
+    for db in 0..space.databases() {
+        let index = &space.db(db).index;
+        if index.is_empty() {
+            continue;
+        }
+        dead += index.ripe_len().saturating_sub(index.ripe_extended());
+        let counts = index.due_within(&spans_ms).within;
+        within
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(sum, count)| *sum += count);
+        next = next.into_iter().chain(index.first_bucket()).min();
+    }
+    lines.add("dead_keys_resident", dead);
+    let mut sum = 0;
+    for ((name, _), count) in SPANS.iter().zip(within) {
+        sum += count;
+        lines.add(&format!("keys_due_within_{name}"), sum);
+    }
+    let next_ms = next.map_or(-1, |at| at.since(engine.reading.now).max(0));
+    lines.add("next_deadline_in_ms_min", next_ms);
+}
+
+/// There is no replication.
+fn replication(_engine: &mut Engine, lines: &mut Lines) {
+    lines.add("role", "master");
+    lines.add("connected_slaves", 0);
+    lines.add("master_failover_state", "no-failover");
+    lines.add("master_repl_offset", 0);
+    lines.add("second_repl_offset", -1);
+    lines.add("repl_backlog_active", 0);
+    lines.add("repl_backlog_size", 0);
+    lines.add("repl_backlog_first_byte_offset", 0);
+    lines.add("repl_backlog_histlen", 0);
+}
+
+/// Seconds of CPU time from a `stat` file: user, system, and both of ended children.
+fn cpu_seconds(path: &str) -> [f64; 4] {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    // The second field is the program's name, in parentheses, with whatever it may contain.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut ticks = fields.split_whitespace().skip(11);
+    std::array::from_fn(|_| {
+        let field = ticks.next().and_then(|field| field.parse::<f64>().ok());
+        field.unwrap_or(0.0) / TICKS_PER_SECOND
+    })
+}
+
+fn cpu(_engine: &mut Engine, lines: &mut Lines) {
+    let [user, sys, child_user, child_sys] = cpu_seconds("/proc/self/stat");
+    let [thread_user, thread_sys, ..] = cpu_seconds("/proc/thread-self/stat");
+    for (name, seconds) in [
+        ("sys", sys),
+        ("user", user),
+        ("sys_children", child_sys),
+        ("user_children", child_user),
+        ("sys_main_thread", thread_sys),
+        ("user_main_thread", thread_user),
+    ] {
+        lines.add(&format!("used_cpu_{name}"), format_args!("{seconds:.6}"));
+    }
+}
+
+fn commandstats(engine: &mut Engine, lines: &mut Lines) {
+    for (number, stat) in engine.metrics.commands.iter().enumerate() {
+        if stat.calls + stat.rejected + stat.failed == 0 {
+            continue;
+        }
+        let name = table().entry(number as u16).full_name();
+        lines.push(format_args!(
+            "cmdstat_{name}:calls={},usec={},usec_per_call={:.2},rejected_calls={},failed_calls={}",
+            stat.calls,
+            stat.us,
+            stat.us as f64 / stat.calls.max(1) as f64,
+            stat.rejected,
+            stat.failed,
+        ));
+    }
+}
+
+fn errorstats(engine: &mut Engine, lines: &mut Lines) {
+    for (code, count) in &engine.metrics.errors {
+        lines.push(format_args!("errorstat_{code}:count={count}"));
+    }
+}
+
+/// Databases with keys in them. An empty one is not shown: Datadog divides by its number of keys.
+fn keyspace(engine: &mut Engine, lines: &mut Lines) {
+    let (space, now) = (&engine.keyspace, engine.reading.now);
+    for number in 0..space.databases() {
+        let db = space.db(number);
+        let (keys, expires) = if engine.is_expiry_off {
+            (db.table.len(), db.index.len())
+        } else {
+            (space.live_len(number), space.volatile_len(number))
+        };
+        if keys == 0 {
+            continue;
+        }
+        let mean = db.index.mean_deadline();
+        let avg_ttl_ms = mean.map_or(0, |mean| mean.since(now).max(0));
+        lines.push(format_args!(
+            "db{number}:keys={keys},expires={expires},avg_ttl={avg_ttl_ms},subexpiry=0"
+        ));
+    }
+}

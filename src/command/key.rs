@@ -1,0 +1,766 @@
+//! Keys of any type: whether they are there, what they are called, where they lie.
+//!
+//! What stays within one database works on a [`Live`]; COPY, MOVE, SWAPDB and the FLUSH commands
+//! cross databases and so see the engine. Flushed databases are freed by a job, whether ASYNC was
+//! asked for or not, so that nothing here takes time proportional to what it removes.
+//!
+//! Redis: DBSIZE counts keys whose deadline has passed; here they are not there, unless active
+//! expiry has been switched off with DEBUG SET-ACTIVE-EXPIRE.
+
+use super::Handler::{Container, Data, Engine as OnEngine};
+use super::args::Args;
+use super::reply_help;
+use super::row::*;
+use crate::engine::Engine;
+use crate::engine::session::SessionKey;
+use crate::resp::error::CommandError;
+use crate::resp::reply::Reply;
+use crate::store::change::Event;
+use crate::store::entry::Slot;
+use crate::store::{self, Live};
+use crate::value::number::is_canonical_i64;
+use crate::value::{Kind, glob};
+
+/// The commands on keys of any type.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "del",
+        arity: -2,
+        flags: flag::WRITE,
+        categories: category::KEYSPACE | category::WRITE | category::SLOW,
+        keys: &[KeySpec::to_end(1, 1, key_flag::RM | key_flag::DELETE)],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys, plus O(M) for a collection of M elements",
+        summary: "Removes keys and tells how many there were.",
+        args: &[Arg::key("key").multiple()],
+        subcommands: &[],
+        handler: Data(del),
+    },
+    Row {
+        name: "unlink",
+        arity: -2,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::to_end(1, 1, key_flag::RM | key_flag::DELETE)],
+        group: Group::Generic,
+        since: "4.0.0",
+        complexity: "O(1) for each key, then O(N) in the background for a value of N allocations",
+        summary: "Removes keys at once and frees their values afterwards.",
+        args: &[Arg::key("key").multiple()],
+        subcommands: &[],
+        handler: Data(unlink),
+    },
+    Row {
+        name: "exists",
+        arity: -2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::to_end(1, 1, key_flag::RO)],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys",
+        summary: "Counts how many of the keys given are there.",
+        args: &[Arg::key("key").multiple()],
+        subcommands: &[],
+        handler: Data(exists),
+    },
+    Row {
+        name: "type",
+        arity: 2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO)],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Says whether a key holds a string, a list or another kind of value.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(type_of),
+    },
+    Row {
+        name: "rename",
+        arity: 3,
+        flags: flag::WRITE,
+        categories: category::KEYSPACE | category::WRITE | category::SLOW,
+        keys: &[
+            KeySpec::at(1, key_flag::RW | key_flag::ACCESS | key_flag::DELETE),
+            KeySpec::at(2, key_flag::OW | key_flag::UPDATE),
+        ],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Gives a key another name, replacing what has that name.",
+        args: &[Arg::key("key"), Arg::key("newkey").key_spec(1)],
+        subcommands: &[],
+        handler: Data(rename),
+    },
+    Row {
+        name: "renamenx",
+        arity: 3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[
+            KeySpec::at(1, key_flag::RW | key_flag::ACCESS | key_flag::DELETE),
+            KeySpec::at(2, key_flag::OW | key_flag::INSERT),
+        ],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Gives a key another name unless that name is taken.",
+        args: &[Arg::key("key"), Arg::key("newkey").key_spec(1)],
+        subcommands: &[],
+        handler: Data(renamenx),
+    },
+    Row {
+        name: "copy",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        categories: category::KEYSPACE | category::WRITE | category::SLOW,
+        keys: &[
+            KeySpec::at(1, key_flag::RO | key_flag::ACCESS),
+            KeySpec::at(2, key_flag::OW | key_flag::UPDATE),
+        ],
+        group: Group::Generic,
+        since: "6.2.0",
+        complexity: "O(N) for a collection, with N the number of its elements; O(1) for a string",
+        summary: "Duplicates a value under another key, in this or another database.",
+        args: &[
+            Arg::key("source"),
+            Arg::key("destination").key_spec(1),
+            Arg::new("destination-db", ArgKind::Integer)
+                .token("DB")
+                .optional(),
+            Arg::word("replace", "REPLACE").optional(),
+        ],
+        subcommands: &[],
+        handler: OnEngine(copy),
+    },
+    Row {
+        name: "move",
+        arity: 3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Takes a key out of this database and puts it into another.",
+        args: &[Arg::key("key"), Arg::new("db", ArgKind::Integer)],
+        subcommands: &[],
+        handler: OnEngine(move_key),
+    },
+    Row {
+        name: "swapdb",
+        arity: 3,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::KEYSPACE | category::WRITE | category::FAST | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "4.0.0",
+        complexity: "O(N) with N the clients watching or blocked on keys of either database",
+        summary: "Exchanges the contents of two databases for all clients.",
+        args: &[
+            Arg::new("index1", ArgKind::Integer),
+            Arg::new("index2", ArgKind::Integer),
+        ],
+        subcommands: &[],
+        handler: OnEngine(swapdb),
+    },
+    Row {
+        name: "touch",
+        arity: -2,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[KeySpec::to_end(1, 1, key_flag::RO)],
+        group: Group::Generic,
+        since: "3.2.1",
+        complexity: "O(N) with N the number of keys",
+        summary: "Marks keys as just used and counts those that are there.",
+        args: &[Arg::key("key").multiple()],
+        subcommands: &[],
+        handler: Data(touch),
+    },
+    Row {
+        name: "keys",
+        arity: 2,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys in the database",
+        summary: "Lists the keys whose names fit a pattern, in one go.",
+        args: &[Arg::new("pattern", ArgKind::Pattern)],
+        subcommands: &[],
+        handler: Data(keys),
+    },
+    Row {
+        name: "scan",
+        arity: -2,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW,
+        keys: &[],
+        group: Group::Generic,
+        since: "2.8.0",
+        complexity: "O(1) for each call; O(N) for a full iteration, with N the number of keys",
+        summary: "Walks through the keys of the database in steps, each resumed by a cursor.",
+        args: &[
+            Arg::new("cursor", ArgKind::Integer),
+            Arg::new("pattern", ArgKind::Pattern)
+                .token("MATCH")
+                .optional(),
+            Arg::new("count", ArgKind::Integer)
+                .token("COUNT")
+                .optional(),
+            Arg::new("type", ArgKind::String)
+                .token("TYPE")
+                .optional()
+                .since("6.0.0"),
+        ],
+        subcommands: &[],
+        handler: Data(scan),
+    },
+    Row {
+        name: "randomkey",
+        arity: 1,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW,
+        keys: &[],
+        group: Group::Generic,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Picks any key of the database.",
+        args: &[],
+        subcommands: &[],
+        handler: Data(randomkey),
+    },
+    Row {
+        name: "dbsize",
+        arity: 1,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::KEYSPACE | category::READ | category::FAST,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Tells how big the current database is, in keys.",
+        args: &[],
+        subcommands: &[],
+        handler: OnEngine(dbsize),
+    },
+    Row {
+        name: "flushdb",
+        arity: -1,
+        flags: flag::WRITE,
+        categories: category::KEYSPACE | category::WRITE | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys in the database",
+        summary: "Empties the database in use.",
+        args: &[Arg::one_of("flush-type", FLUSH_TYPE).optional()],
+        subcommands: &[],
+        handler: OnEngine(flushdb),
+    },
+    Row {
+        name: "flushall",
+        arity: -1,
+        flags: flag::WRITE,
+        categories: category::KEYSPACE | category::WRITE | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys in all databases",
+        summary: "Empties every database.",
+        args: &[Arg::one_of("flush-type", FLUSH_TYPE).optional()],
+        subcommands: &[],
+        handler: OnEngine(flushall),
+    },
+    Row {
+        name: "object",
+        arity: -2,
+        flags: 0,
+        categories: category::SLOW,
+        keys: &[],
+        group: Group::Generic,
+        since: "2.2.3",
+        complexity: "That of the subcommand",
+        summary: "Groups the commands that look at how values are kept.",
+        args: &[],
+        subcommands: OBJECT,
+        handler: Container,
+    },
+];
+
+/// Subcommands of OBJECT.
+const OBJECT: &[Row] = &[
+    Row {
+        name: "encoding",
+        arity: 3,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW,
+        keys: &[KeySpec::at(2, key_flag::RO)],
+        group: Group::Generic,
+        since: "2.2.3",
+        complexity: "O(1)",
+        summary: "Names the representation the server uses for a key's value.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(object_encoding),
+    },
+    Row {
+        name: "freq",
+        arity: 3,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW,
+        keys: &[KeySpec::at(2, key_flag::RO)],
+        group: Group::Generic,
+        since: "4.0.0",
+        complexity: "O(1)",
+        summary: "Tells how often a key is used, as a logarithmic counter.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(object_freq),
+    },
+    Row {
+        name: "idletime",
+        arity: 3,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW,
+        keys: &[KeySpec::at(2, key_flag::RO)],
+        group: Group::Generic,
+        since: "2.2.3",
+        complexity: "O(1)",
+        summary: "Tells for how many seconds a key has not been used.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(object_idletime),
+    },
+    Row {
+        name: "refcount",
+        arity: 3,
+        flags: flag::READONLY,
+        categories: category::KEYSPACE | category::READ | category::SLOW,
+        keys: &[KeySpec::at(2, key_flag::RO)],
+        group: Group::Generic,
+        since: "2.2.3",
+        complexity: "O(1)",
+        summary: "Tells how many references a key's value has.",
+        args: &[Arg::key("key")],
+        subcommands: &[],
+        handler: Data(object_refcount),
+    },
+    Row {
+        name: "help",
+        arity: 2,
+        flags: flag::LOADING | flag::STALE,
+        categories: category::KEYSPACE | category::SLOW,
+        keys: &[],
+        group: Group::Generic,
+        since: "6.2.0",
+        complexity: "O(1)",
+        summary: "Lists the subcommands of OBJECT with a line on each.",
+        args: &[],
+        subcommands: &[],
+        handler: Data(object_help),
+    },
+];
+
+/// Whether to wait until the memory is free.
+const FLUSH_TYPE: &[Arg] = &[
+    Arg::word("async", "ASYNC").since("4.0.0"),
+    Arg::word("sync", "SYNC").since("6.2.0"),
+];
+
+/// Keys SCAN looks at if COUNT is not given.
+const SCAN_COUNT: usize = 10;
+/// SCAN goes on to the next segment of the table at most once per so many keys of COUNT: a database
+/// of dead keys, or one that has shrunk, must not be walked through in one call.
+const SCAN_KEYS_PER_STEP: usize = 128;
+/// The longest string that OBJECT ENCODING calls `embstr`.
+///
+/// Redis: 8.2 counts the key's length too, as key and value share an allocation there; here the
+/// limit is that of the versions before, which is documented.
+const EMBSTR_BYTES_MAX: usize = 44;
+/// The longest text of a 64-bit integer.
+const INT_BYTES_MAX: usize = 20;
+
+/// What a database index means that is an integer but names no database.
+fn db_index(engine: &Engine, index: i64) -> Result<usize, CommandError> {
+    usize::try_from(index)
+        .ok()
+        .filter(|&index| index < engine.keyspace.databases())
+        .ok_or(CommandError::DbIndexOutOfRange)
+}
+
+fn del(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let mut removed = 0;
+    for key in args.from(1) {
+        if live.remove(key) {
+            live.changed(Event::DEL, key);
+            removed += 1;
+        }
+    }
+    reply.integer(removed);
+    Ok(())
+}
+
+fn unlink(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    del(live, args, reply)
+}
+
+fn exists(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let found = args.from(1).filter(|key| live.look(key).is_some()).count();
+    reply.integer(found as i64);
+    Ok(())
+}
+
+fn type_of(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply.simple(live.look(args.get(1)).map_or("none", store::kind_name));
+    Ok(())
+}
+
+fn rename(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    if !live.rename(args.get(1), args.get(2)) {
+        return Err(CommandError::NoSuchKey);
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn renamenx(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let (from, to) = (args.get(1), args.get(2));
+    if live.peek(from).is_none() {
+        return Err(CommandError::NoSuchKey);
+    }
+    let is_free = live.peek(to).is_none();
+    if is_free {
+        live.rename(from, to);
+    }
+    reply.integer(i64::from(is_free));
+    Ok(())
+}
+
+fn same_object() -> CommandError {
+    CommandError::text("ERR source and destination objects are the same")
+}
+
+fn copy(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let db = engine.sessions[key].db;
+    let (mut to_db, mut replaces) = (db, false);
+    let mut i = 3;
+    while i < args.len() {
+        if args.is(i, "replace") {
+            replaces = true;
+        } else if args.is(i, "db") && i + 1 < args.len() {
+            i += 1;
+            to_db = db_index(engine, args.integer(i)?)?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        i += 1;
+    }
+    let (from, to) = (args.get(1), args.get(2));
+    if db == to_db && from == to {
+        return Err(same_object());
+    }
+    let reading = engine.reading;
+    let is_copied = engine
+        .keyspace
+        .copy_key((db, from), (to_db, to), replaces, &reading);
+    engine.reply(key).integer(i64::from(is_copied));
+    Ok(())
+}
+
+fn move_key(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let db = engine.sessions[key].db;
+    let to_db = db_index(engine, args.integer(2)?)?;
+    if db == to_db {
+        return Err(same_object());
+    }
+    let reading = engine.reading;
+    let is_moved = engine.keyspace.move_key(db, to_db, args.get(1), &reading);
+    engine.reply(key).integer(i64::from(is_moved));
+    Ok(())
+}
+
+fn swapdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let index = |i: usize, error| {
+        let index = args.integer(i).ok().and_then(|n| i32::try_from(n).ok());
+        index.map(i64::from).ok_or(CommandError::text(error))
+    };
+    let first = index(1, "ERR invalid first DB index")?;
+    let second = index(2, "ERR invalid second DB index")?;
+    let (first, second) = (db_index(engine, first)?, db_index(engine, second)?);
+    if first != second {
+        engine.touch_database(first as u16, Some(second as u16));
+        engine.touch_database(second as u16, Some(first as u16));
+        engine.keyspace.swap(first, second);
+        engine.keyspace.changes.count(1);
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn touch(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    // The one command that counts as a use even under CLIENT NO-TOUCH.
+    live.is_touching = true;
+    let found = args.from(1).filter(|key| live.get(key).is_some()).count();
+    reply.integer(found as i64);
+    Ok(())
+}
+
+/// Keys on their way into a reply, one after another in one buffer: how many there are must be
+/// said before the first.
+#[derive(Default)]
+struct KeyList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyList {
+    fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn reply(&self, reply: &mut Reply<'_>) {
+        reply.array(self.ends.len());
+        let mut start = 0;
+        for &end in &self.ends {
+            reply.bulk(&self.bytes[start..end]);
+            start = end;
+        }
+    }
+}
+
+fn keys(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let pattern = args.get(1);
+    let mut found = KeyList::default();
+    live.for_each(|slot| {
+        if glob::matches(pattern, slot.key(), false) {
+            found.push(slot.key());
+        }
+    });
+    found.reply(reply);
+    Ok(())
+}
+
+/// What SCAN was asked for.
+struct ScanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    /// `Some(None)`: a type that does not exist, so that no key has it.
+    kind: Option<Option<Kind>>,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(args: Args<'a>, first: usize) -> Result<ScanOptions<'a>, CommandError> {
+        let mut options = ScanOptions {
+            pattern: None,
+            count: SCAN_COUNT,
+            kind: None,
+        };
+        for i in (first..args.len()).step_by(2) {
+            let Some(value) = args.at(i + 1) else {
+                return Err(CommandError::Syntax);
+            };
+            if args.is(i, "count") {
+                let count = args.integer(i + 1)?;
+                options.count = usize::try_from(count)
+                    .ok()
+                    .filter(|&count| count > 0)
+                    .ok_or(CommandError::Syntax)?;
+            } else if args.is(i, "match") {
+                options.pattern = Some(value);
+            } else if args.is(i, "type") {
+                options.kind = Some(Kind::from_name(value));
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+
+    fn allow(&self, slot: &Slot) -> bool {
+        self.kind.is_none_or(|kind| kind == Some(slot.kind()))
+            && self
+                .pattern
+                .is_none_or(|pattern| glob::matches(pattern, slot.key(), false))
+    }
+}
+
+/// A cursor, as Redis reads it: any unsigned number of 64 bits, with blanks and a plus before it.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    if !digits.first()?.is_ascii_digit() {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn scan(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let cursor = parse_cursor(args.get(1)).ok_or(CommandError::text("ERR invalid cursor"))?;
+    let options = ScanOptions::parse(args, 2)?;
+    // A cursor that never was one of ours is as good as the last there is.
+    let mut cursor = u32::try_from(cursor).unwrap_or(u32::MAX);
+    let mut met = 0;
+    let mut found = KeyList::default();
+    for _ in 0..=options.count / SCAN_KEYS_PER_STEP {
+        cursor = live.scan(cursor, options.count - met, |slot| {
+            met += 1;
+            if options.allow(slot) {
+                found.push(slot.key());
+            }
+        });
+        if cursor == 0 || met >= options.count {
+            break;
+        }
+    }
+    reply.array(2);
+    reply.bulk_integer(i64::from(cursor));
+    found.reply(reply);
+    Ok(())
+}
+
+fn randomkey(
+    live: &mut Live<'_>,
+    _args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    match live.random_key() {
+        Some(key) => reply.bulk(&key),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn dbsize(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+    let (db, reading) = (engine.sessions[key].db, engine.reading);
+    let counts_dead = engine.is_expiry_off;
+    let len = engine.keyspace.live(db, &reading).len(counts_dead);
+    engine.reply(key).integer(len as i64);
+    Ok(())
+}
+
+/// The argument of FLUSHDB and FLUSHALL. It makes no difference: the memory is freed afterwards in
+/// either case, as waiting for it would hold everybody up.
+fn check_flush_type(args: Args<'_>) -> Result<(), CommandError> {
+    match args.len() {
+        1 => Ok(()),
+        2 if args.is(1, "async") || args.is(1, "sync") => Ok(()),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn flush(engine: &mut Engine, db: usize) {
+    engine.touch_database(db as u16, None);
+    let keys = engine.keyspace.flush(db, engine.reading.now);
+    engine.keyspace.changes.count(keys as u64);
+}
+
+fn flushdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    check_flush_type(args)?;
+    let db = engine.sessions[key].db;
+    flush(engine, db);
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn flushall(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    check_flush_type(args)?;
+    for db in 0..engine.keyspace.databases() {
+        if !engine.keyspace.db(db).table.is_empty() {
+            flush(engine, db);
+        }
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// The name of a value's representation. There is one representation of strings here; the names
+/// are those Redis would have, by its rules.
+pub fn encoding(slot: &Slot) -> &'static str {
+    let bytes = slot.string().unwrap_or_default();
+    if slot.is_edited() || bytes.len() > EMBSTR_BYTES_MAX {
+        "raw"
+    } else if bytes.len() <= INT_BYTES_MAX && is_canonical_i64(bytes) {
+        "int"
+    } else {
+        "embstr"
+    }
+}
+
+fn object_encoding(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    match live.peek(args.get(2)) {
+        Some(slot) => reply.bulk(encoding(slot).as_bytes()),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn object_freq(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    if live.peek(args.get(2)).is_some() {
+        return Err(CommandError::text(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+             note that when switching between policies at runtime LRU and LFU data will take some \
+             time to adjust.",
+        ));
+    }
+    reply.null();
+    Ok(())
+}
+
+/// Redis: the clock wraps after 194 days; here, as an entry has 16 bits for it, after 18 hours, so
+/// that a key which has not been used for longer seems to have been used more recently.
+fn object_idletime(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    match live.peek(args.get(2)) {
+        Some(slot) => reply.integer(live.idle_seconds(slot).into()),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// Values are never shared between keys.
+fn object_refcount(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    match live.peek(args.get(2)) {
+        Some(_) => reply.integer(1),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn object_help(
+    _live: &mut Live<'_>,
+    _args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    reply_help(reply, "object");
+    Ok(())
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Everything that must pass: installs what is missing, then style, lints, licences, tests, fuzz
+# smoke, and a short bench beside the peers. No argument, no standard input; stops what it starts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+export CARGO_TERM_COLOR=never
+step() { printf '\n== %s\n' "$*"; }
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+need_packages() {
+    local missing=()
+    command -v redis-server >/dev/null || missing+=(redis-server)
+    command -v redis-cli >/dev/null || missing+=(redis-tools)
+    command -v python3 >/dev/null || missing+=(python3)
+    command -v cc >/dev/null || missing+=(build-essential)
+    ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
+    python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+    if [ ${#missing[@]} -gt 0 ]; then
+        as_root apt-get update -qq
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
+    fi
+}
+
+step "tools"
+need_packages
+command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
+command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
+if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
+.venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
+
+step "format"
+cargo fmt --check
+step "lints"
+cargo clippy --all-targets -- -D warnings
+step "licences and sources"
+cargo deny check bans licenses sources
+step "build"
+cargo build --release
+step "tests"
+cargo nextest run --no-fail-fast
+step "fuzz smoke"
+bash fuzz/smoke.sh
+step "beside the peers, in short"
+.venv/bin/python benches/peers.py --venv .venv --short
