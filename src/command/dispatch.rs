@@ -15,12 +15,14 @@
 
 use super::args::Args;
 use super::row::flag;
+use super::transaction::discard_transaction;
 use super::{Entry, Handler, table};
 use crate::clock::Clock;
-use crate::engine::session::{Closing, Queued, ROW_UNKNOWN, Replies, SessionKey};
+use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, Session, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
-use crate::resp::reply::Reply;
+use crate::resp::output::Mark;
+use crate::resp::reply::{QUEUED, Reply};
 use crate::resp::request::ArgRange;
 
 /// Requests executed between two readings of the clock, and looked ahead at together.
@@ -192,7 +194,7 @@ fn run_session(
         }
         let Some(request) = input.peek() else { break };
         let args = Args::new(&input.buffer, input.args_of(request));
-        if is_held_back(engine, key, request.row, args) {
+        if engine.pause.is_some() && is_held_back(engine, key, request.row, args) {
             engine.sessions[key].is_postponed = true;
             break;
         }
@@ -210,12 +212,12 @@ fn run_session(
 }
 
 /// Puts the input back, or drops it if the client is being closed, and sees what comes next.
-fn finish_session(engine: &mut Engine, key: SessionKey, mut input: crate::engine::session::Input) {
-    let session = &mut engine.sessions[key];
-    if session.closing != Closing::No {
+fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
+    if engine.sessions[key].closing != Closing::No {
         return;
     }
-    input.compact();
+    input.compact(&engine.limits(key));
+    let session = &mut engine.sessions[key];
     session.input = input;
     if session.input.waiting() == 0
         && let Some(error) = session.input.error
@@ -229,28 +231,25 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: crate::engine
     engine.make_ready(key);
 }
 
-/// Whether CLIENT PAUSE holds this request back.
-fn is_held_back(engine: &Engine, key: SessionKey, row: u16, args: Args<'_>) -> bool {
-    let Some(pause) = engine.pause else {
+/// Whether CLIENT PAUSE holds this request back. What would be refused is refused at once.
+///
+/// Redis: CLIENT PAUSE ALL holds CLIENT UNPAUSE back as well, so nobody can take a mistake back.
+#[cold]
+fn is_held_back(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) -> bool {
+    let Ok(number) = admit(engine, key, row, args) else {
         return false;
     };
-    if row == ROW_NONE {
-        return false;
+    let entry = table().entry(number);
+    let is_unpause = entry.row.name == "unpause" && entry.container.is_some();
+    match engine.pause.map(|pause| pause.kind) {
+        None => false,
+        Some(PauseKind::All) => !is_unpause,
+        Some(PauseKind::Write) if entry.row.name == "exec" => {
+            let mut queue = engine.sessions[key].multi.queue.iter();
+            queue.any(|queued| may_write(table().entry(queued.row)))
+        }
+        Some(PauseKind::Write) => may_write(entry),
     }
-    let entry = table().entry(row);
-    if pause.kind == PauseKind::All {
-        // The client must be able to end the pause from another connection, not from a paused one.
-        return !(entry.row.name == "client" && args.len() > 1 && args.is(1, "unpause"));
-    }
-    let multi = &engine.sessions[key].multi;
-    if multi.is_open {
-        let writes = multi
-            .queue
-            .iter()
-            .any(|queued| may_write(table().entry(queued.row)));
-        return entry.row.name == "exec" && writes;
-    }
-    may_write(entry)
 }
 
 fn may_write(entry: &Entry) -> bool {
@@ -268,11 +267,12 @@ fn execute(
     timer: &mut Timer,
 ) {
     let mark = engine.sessions[key].output.mark();
-    let is_silent = begin_reply(engine, key);
+    engine.executing = Some(key);
     match admit(engine, key, row, args) {
         Err(error) => refuse(engine, key, row, error),
         Ok(number) => {
-            let session = &engine.sessions[key];
+            let session = &mut engine.sessions[key];
+            session.last_command = number;
             let entry = table().entry(number);
             if session.multi.is_open
                 && entry.row.flags & flag::NO_MULTI == 0
@@ -290,26 +290,29 @@ fn execute(
             }
         }
     }
-    if is_silent || engine.sessions[key].replies == Replies::Off {
-        engine.sessions[key].output.truncate_to(mark);
+    engine.executing = None;
+    let session = &mut engine.sessions[key];
+    if session.replies != Replies::On {
+        withhold_reply(session, mark);
+    }
+    if !engine.held_pushes.is_empty() {
+        let pushes = engine.held_pushes.take_all();
+        engine.reply(key).output().extend(&pushes);
     }
 }
 
-/// Moves CLIENT REPLY SKIP on by one command; true if this one gets no reply.
-fn begin_reply(engine: &mut Engine, key: SessionKey) -> bool {
-    let session = &mut engine.sessions[key];
-    match session.replies {
-        Replies::On => false,
-        Replies::Off => true,
-        Replies::SkipNext => {
-            session.replies = Replies::SkipThis;
-            true
-        }
-        Replies::SkipThis => {
-            session.replies = Replies::On;
-            false
-        }
+/// Takes a reply back that the client does not want, and moves CLIENT REPLY SKIP on by one
+/// command.
+#[cold]
+fn withhold_reply(session: &mut Session, mark: Mark) {
+    if matches!(session.replies, Replies::Off | Replies::SkipThis) {
+        session.output.truncate_to(mark);
     }
+    session.replies = match session.replies {
+        Replies::SkipNext => Replies::SkipThis,
+        Replies::SkipThis => Replies::On,
+        other => other,
+    };
 }
 
 /// Commands that MULTI does not queue.
@@ -418,19 +421,20 @@ fn is_for_subscribers(entry: &Entry) -> bool {
     ) && entry.container.is_none()
 }
 
-/// Answers a request that does not run, and breaks an open transaction.
+/// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
 fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
+    let mut text = error.to_string();
     if row != ROW_NONE {
         engine.metrics.command(row).rejected += 1;
         if table().entry(row).row.name == "exec" {
-            // Redis: a refused EXEC ends the transaction.
-            //TXN super::transaction::discard_transaction(engine, key);
+            discard_transaction(engine, key);
+            let why = text.strip_prefix("ERR ").unwrap_or(&text);
+            text = format!("EXECABORT Transaction discarded because of: {why}");
         }
     }
     if engine.sessions[key].multi.is_open {
         engine.sessions[key].multi.is_broken = true;
     }
-    let text = error.to_string();
     engine.metrics.error(&text);
     engine.reply(key).error(text);
 }
@@ -439,13 +443,14 @@ fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
 fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
     let multi = &mut engine.sessions[key].multi;
     let bytes: usize = args.from(0).map(<[u8]>::len).sum();
-    if multi.queued_bytes + bytes > TRANSACTION_BYTES_MAX {
+    let held = bytes + args.len() * size_of::<ArgRange>() + size_of::<Queued>();
+    if multi.queued_bytes + held > TRANSACTION_BYTES_MAX {
         let error = CommandError::text("ERR the transaction holds too many bytes");
         refuse(engine, key, row, error);
         return;
     }
-    multi.queued_bytes += bytes;
     if !multi.is_broken {
+        multi.queued_bytes += held;
         let mut buffer = Vec::with_capacity(bytes);
         let mut ranges = Vec::with_capacity(args.len());
         for arg in args.from(0) {
@@ -461,15 +466,13 @@ fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
             ranges,
         });
     }
-    engine.reply(key).simple("QUEUED");
+    engine.reply(key).output().extend(QUEUED);
 }
 
 /// Runs an admitted command, settles what it met and publishes what it changed.
 pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
     let entry = table().entry(number);
     let session = &mut engine.sessions[key];
-    session.commands += 1;
-    session.last_command = number;
     let result = match entry.row.handler {
         Handler::Data(handler) => {
             if !session.is_unflushed {
@@ -491,8 +494,12 @@ pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
         engine.reply(key).error(text);
     }
     let Engine {
-        keyspace, reading, ..
+        keyspace,
+        reading,
+        sessions,
+        ..
     } = engine;
+    sessions[key].commands += 1;
     keyspace.settle_noted(reading);
     engine.publish_changes();
 }

@@ -17,6 +17,10 @@ pub mod string;
 
 pub mod expire;
 
+pub mod connection;
+
+pub mod transaction;
+
 use std::sync::LazyLock;
 
 use hashbrown::HashTable;
@@ -46,7 +50,12 @@ pub enum Handler {
 }
 
 /// Families in the order of the documentation.
-const FAMILIES: &[&[Row]] = &[string::COMMANDS, expire::COMMANDS];
+const FAMILIES: &[&[Row]] = &[
+    string::COMMANDS,
+    expire::COMMANDS,
+    connection::COMMANDS,
+    transaction::COMMANDS,
+];
 
 /// A row with its number's meaning: commands first, then all subcommands.
 #[derive(Clone, Copy)]

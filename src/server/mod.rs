@@ -293,6 +293,7 @@ impl<'a> Server<'a> {
             match connection.send(&mut session.output) {
                 Ok(sent) => {
                     self.engine.metrics.output_bytes += sent as u64;
+                    session.bytes_out += sent as u64;
                     if !session.output.is_empty() {
                         self.engine.check_output_limit(key);
                     }
