@@ -184,7 +184,7 @@ fn run_session(
     count: usize,
     timer: &mut Timer,
 ) {
-    let mut input = std::mem::take(&mut engine.sessions[key].input);
+    let mut input = engine.sessions[key].lend_input();
     let now_ms = engine.reading.monotonic_us / 1000;
     engine.sessions[key].active_ms = now_ms;
     for _ in 0..count {
@@ -219,6 +219,7 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
     input.compact(&engine.limits(key));
     let session = &mut engine.sessions[key];
     session.input = input;
+    session.input_lent = (0, 0);
     if session.input.waiting() == 0
         && let Some(error) = session.input.error
     {
@@ -350,13 +351,7 @@ fn admit(
         }
         entry = table.entry(number);
     }
-    let (arity, len) = (entry.row.arity, args.len() as i64);
-    let fits = if arity >= 0 {
-        len == i64::from(arity)
-    } else {
-        len >= -i64::from(arity)
-    };
-    if !fits {
+    if !entry.row.takes(args.len()) {
         return Err(CommandError::WrongArity(entry.full_name()));
     }
     let session = &engine.sessions[key];

@@ -19,7 +19,13 @@ pub mod expire;
 
 pub mod connection;
 
+pub mod client;
+
 pub mod transaction;
+
+pub mod pubsub;
+
+pub mod introspect;
 
 use std::sync::LazyLock;
 
@@ -54,7 +60,10 @@ const FAMILIES: &[&[Row]] = &[
     string::COMMANDS,
     expire::COMMANDS,
     connection::COMMANDS,
+    client::COMMANDS,
     transaction::COMMANDS,
+    pubsub::COMMANDS,
+    introspect::COMMANDS,
 ];
 
 /// A row with its number's meaning: commands first, then all subcommands.

@@ -196,6 +196,7 @@ impl Engine {
             connected_ms: now_ms,
             active_ms: now_ms,
             input: Input::default(),
+            input_lent: (0, 0),
             output: Output::default(),
             is_unflushed: false,
             is_ready: false,
@@ -344,6 +345,18 @@ impl Engine {
             let channel = format!("__keyevent@{}__:{name}", change.db);
             self.publish(channel.as_bytes(), key);
         }
+    }
+
+    /// CLIENT PAUSE: holds clients back from now on. A pause in force gets no shorter.
+    pub fn pause_for(&mut self, ms: u64, kind: PauseKind) {
+        let until_ms = (self.reading.monotonic_us / 1000).saturating_add(ms);
+        let longer_ms = self.pause.map_or(0, |pause| pause.until_ms);
+        self.pause = Some(Pause {
+            until_ms: until_ms.max(longer_ms),
+            kind,
+        });
+        // What clients see stands still: dead keys are hidden, but nothing is removed.
+        self.keyspace.is_frozen = true;
     }
 
     /// Ends a pause whose time has come and lets the clients it held back go on.

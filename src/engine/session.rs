@@ -251,6 +251,8 @@ pub struct Session {
     pub active_ms: u64,
     /// What it sent.
     pub input: Input,
+    /// Bytes and capacity of the input while its commands run, which borrow it.
+    pub input_lent: (usize, usize),
     /// What it is owed.
     pub output: Output,
     /// Is on the engine's list of sessions with output.
@@ -286,6 +288,18 @@ pub struct Session {
 }
 
 impl Session {
+    /// Lends the input to whoever executes it; it must be put back.
+    pub fn lend_input(&mut self) -> Input {
+        self.input_lent = (self.input.buffer.len(), self.input.capacity_bytes());
+        std::mem::take(&mut self.input)
+    }
+
+    /// Bytes and capacity of the input, lent or not.
+    pub fn input_held(&self) -> (usize, usize) {
+        let own = (self.input.buffer.len(), self.input.capacity_bytes());
+        (own.0 + self.input_lent.0, own.1 + self.input_lent.1)
+    }
+
     /// Number of channels and patterns of all kinds it listens to.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()
