@@ -270,7 +270,11 @@ fn execute(
     let mark = engine.sessions[key].output.mark();
     engine.executing = Some(key);
     match admit(engine, key, row, args) {
-        Err(error) => refuse(engine, key, row, error),
+        Err(error) => {
+            let number = resolve(row, args).unwrap_or(ROW_UNKNOWN);
+            engine.sessions[key].last_command = number;
+            refuse(engine, key, number, error);
+        }
         Ok(number) => {
             let session = &mut engine.sessions[key];
             session.last_command = number;
@@ -324,6 +328,26 @@ fn is_immediate(entry: &Entry) -> bool {
     ) && entry.container.is_none()
 }
 
+/// The number of the row that a request names: of a container's, the subcommand's.
+#[inline]
+fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
+    if row == ROW_NONE {
+        return Err(unknown_command(args));
+    }
+    let table = table();
+    let entry = table.entry(row);
+    if entry.row.subcommands.is_empty() || args.len() == 1 {
+        return Ok(row);
+    }
+    table.find_subcommand(row, args.get(1)).ok_or_else(|| {
+        let asked: String = args.text(1).chars().take(128).collect();
+        let container = entry.row.name.to_uppercase();
+        CommandError::owned(format!(
+            "ERR unknown subcommand '{asked}'. Try {container} HELP."
+        ))
+    })
+}
+
 /// The checks before a command, in Redis' order; the number of the row that is to run.
 fn admit(
     engine: &mut Engine,
@@ -331,26 +355,8 @@ fn admit(
     row: u16,
     args: Args<'_>,
 ) -> Result<u16, CommandError> {
-    if row == ROW_NONE {
-        return Err(unknown_command(args));
-    }
-    let table = table();
-    let mut number = row;
-    let mut entry = table.entry(row);
-    if !entry.row.subcommands.is_empty() && args.len() > 1 {
-        match table.find_subcommand(row, args.get(1)) {
-            Some(found) => number = found,
-            None => {
-                let asked: String = args.text(1).chars().take(128).collect();
-                let text = format!(
-                    "ERR unknown subcommand '{asked}'. Try {} HELP.",
-                    entry.row.name.to_uppercase()
-                );
-                return Err(CommandError::owned(text));
-            }
-        }
-        entry = table.entry(number);
-    }
+    let number = resolve(row, args)?;
+    let entry = table().entry(number);
     if !entry.row.takes(args.len()) {
         return Err(CommandError::WrongArity(entry.full_name()));
     }
@@ -419,7 +425,7 @@ fn is_for_subscribers(entry: &Entry) -> bool {
 /// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
 fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
     let mut text = error.to_string();
-    if row != ROW_NONE {
+    if row != ROW_UNKNOWN {
         engine.metrics.command(row).rejected += 1;
         if table().entry(row).row.name == "exec" {
             discard_transaction(engine, key);

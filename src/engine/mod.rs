@@ -329,6 +329,8 @@ impl Engine {
         }
         Changes::clear(&mut taken);
         self.keyspace.changes = taken;
+        // Transactions that failed have stopped watching while the stream was elsewhere.
+        self.listen_to_changes();
     }
 
     fn notify(&mut self, flags: u32, change: crate::store::change::Change, key: &[u8]) {

@@ -98,11 +98,22 @@ impl Engine {
     /// A key changed: transactions that watch it will fail.
     pub fn touch_watched(&mut self, db: u16, event: Event, key: &[u8]) {
         let is_removal_of_dead = event == Event::EXPIRED;
-        for watcher in self.watch.watchers(db, key) {
+        let failed: Vec<SessionKey> = self
+            .watch
+            .watchers(db, key)
+            .iter()
             // A key that came to life again since has left another event before this one.
-            if !(is_removal_of_dead && watcher.was_dead) {
-                self.sessions[watcher.session].multi.is_stale = true;
-            }
+            .filter(|watcher| !(is_removal_of_dead && watcher.was_dead))
+            .map(|watcher| watcher.session)
+            .collect();
+        self.fail_transactions(&failed);
+    }
+
+    /// A transaction that fails in any case need not watch anything any more.
+    fn fail_transactions(&mut self, failed: &[SessionKey]) {
+        for &session_key in failed {
+            self.sessions[session_key].multi.is_stale = true;
+            self.unwatch(session_key);
         }
     }
 
@@ -113,17 +124,17 @@ impl Engine {
             return;
         };
         let reading = &self.reading;
+        let mut failed = Vec::new();
         for (key, watchers) in keys {
             let is_there = [Some(db), replacement].into_iter().flatten().any(|db| {
                 let live = self.keyspace.live(db as usize, reading);
                 live.peek(key).is_some()
             });
             if is_there {
-                for watcher in watchers {
-                    self.sessions[watcher.session].multi.is_stale = true;
-                }
+                failed.extend(watchers.iter().map(|watcher| watcher.session));
             }
         }
+        self.fail_transactions(&failed);
     }
 
     /// Whether EXEC must fail because a watched key died since it was watched.
