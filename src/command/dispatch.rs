@@ -504,3 +504,179 @@ pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
     keyspace.settle_noted(reading);
     engine.publish_changes();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{ManualClock, UnixMillis};
+    use crate::config::{Config, NotifyFlags};
+    use crate::engine::Origin;
+
+    /// A server in virtual time.
+    struct Server {
+        engine: Engine,
+        clock: ManualClock,
+    }
+
+    impl Server {
+        fn new(config: Config) -> Server {
+            let mut clock = ManualClock::new(UnixMillis(1_700_000_000_000));
+            let reading = clock.read();
+            let engine = Engine::new(config, reading, 1);
+            Server { engine, clock }
+        }
+
+        fn connect(&mut self) -> SessionKey {
+            self.engine.connect(Origin::default())
+        }
+
+        /// Sends inline requests as one packet; everything the client gets, one line ending each.
+        fn send(&mut self, key: SessionKey, requests: &str) -> String {
+            self.engine
+                .feed(key, requests.replace('|', "\r\n").as_bytes());
+            self.engine.feed(key, b"\r\n");
+            self.turn();
+            self.received(key)
+        }
+
+        fn turn(&mut self) {
+            run_ready(&mut self.engine, &mut self.clock);
+            self.engine.run_jobs(&mut self.clock, true);
+            run_ready(&mut self.engine, &mut self.clock);
+        }
+
+        fn received(&mut self, key: SessionKey) -> String {
+            let bytes = self.engine.sessions[key].output.take_all();
+            let text = String::from_utf8(bytes).expect("the tests write text");
+            text.replace("\r\n", " ").trim_end().to_owned()
+        }
+    }
+
+    fn server() -> Server {
+        Server::new(Config::default())
+    }
+
+    #[test]
+    fn a_key_that_dies_after_watch_fails_exec() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        server.send(a, "set k v px 10|watch k");
+        server.clock.advance_ms(9);
+        assert_eq!(server.send(a, "multi|exec|watch k|multi"), "+OK *0 +OK +OK");
+        server.clock.advance_ms(1);
+        assert_eq!(server.send(b, "get k"), "$-1");
+        assert_eq!(server.send(a, "exec"), "*-1");
+        assert!(server.engine.watch.is_empty());
+    }
+
+    #[test]
+    fn removing_a_key_that_was_dead_when_watched_is_no_change() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        server.send(a, "set k v px 10");
+        server.clock.advance_ms(10);
+        assert_eq!(server.send(a, "watch k|multi|ping"), "+OK +OK +QUEUED");
+        assert_eq!(server.send(b, "get k"), "$-1");
+        assert_eq!(server.send(a, "exec"), "*1 +PONG");
+        server.send(a, "watch k|multi|ping");
+        server.send(b, "set k v");
+        assert_eq!(server.send(a, "exec"), "*-1");
+    }
+
+    #[test]
+    fn own_pushes_follow_the_reply() {
+        let config = Config {
+            notify_keyspace_events: NotifyFlags(NotifyFlags::KEYEVENT.0 | NotifyFlags::ALL.0),
+            ..Config::default()
+        };
+        let mut server = Server::new(config);
+        let a = server.connect();
+        server.send(a, "hello 3|subscribe __keyevent@0__:set c");
+        let event = ">3 $7 message $18 __keyevent@0__:set $1 k";
+        assert_eq!(server.send(a, "set k v"), format!("+OK {event}"));
+        assert_eq!(
+            server.send(a, "multi|set k v|publish c x|exec|ping"),
+            format!("+OK +QUEUED +QUEUED *2 +OK :1 {event} >3 $7 message $1 c $1 x +PONG")
+        );
+        assert_eq!(
+            server.send(a, "client reply skip|set k v|ping"),
+            format!("{event} +PONG")
+        );
+    }
+
+    #[test]
+    fn what_follows_auth_in_a_pipeline_is_read_with_its_limits() {
+        let config = Config {
+            requirepass: "pw".to_owned(),
+            ..Config::default()
+        };
+        let mut server = Server::new(config);
+        let a = server.connect();
+        let mut mset = String::from("*13\r\n$4\r\nmset\r\n");
+        (0..12).for_each(|_| mset.push_str("$1\r\nk\r\n"));
+        let refused = "-WRONGPASS invalid username-password pair or user is disabled.";
+        assert_eq!(
+            server.send(a, &format!("auth no|auth pw|ping|{mset}ping")),
+            format!("{refused} +OK +PONG +OK +PONG")
+        );
+        let b = server.connect();
+        let answer = server.send(b, &format!("ping|{mset}ping"));
+        assert_eq!(
+            answer,
+            "-NOAUTH Authentication required. -ERR Protocol error: unauthenticated multibulk length"
+        );
+    }
+
+    #[test]
+    fn a_pause_holds_writes_back_and_lets_them_go() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        assert_eq!(server.send(a, "client pause 100 write"), "+OK");
+        assert_eq!(server.send(b, "get k|set k v|get k"), "$-1");
+        assert_eq!(
+            server.send(a, "nope x|get|multi"),
+            concat!(
+                "-ERR unknown command 'nope', with args beginning with: 'x'  ",
+                "-ERR wrong number of arguments for 'get' command +OK"
+            )
+        );
+        server.clock.advance_ms(99);
+        server.turn();
+        assert_eq!(server.received(b), "");
+        server.clock.advance_ms(1);
+        server.turn();
+        assert_eq!(server.received(b), "+OK $1 v");
+    }
+
+    #[test]
+    fn a_killed_client_runs_nothing_more() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        server.send(b, "subscribe c");
+        server
+            .engine
+            .feed(a, b"client kill type pubsub\r\npublish c x\r\n");
+        server.engine.feed(b, b"unsubscribe\r\n");
+        server.turn();
+        assert_eq!(server.received(a), ":1 :0");
+        assert_eq!(server.received(b), "");
+        assert_eq!(server.send(a, "quit|set k v"), "+OK");
+        let c = server.connect();
+        assert_eq!(server.send(c, "get k"), "$-1");
+    }
+
+    #[test]
+    fn exec_is_whole_or_withheld() {
+        let mut server = server();
+        let a = server.connect();
+        server.send(a, "multi|client reply skip|ping");
+        assert_eq!(server.send(a, "exec|ping|ping"), "*2 +OK +PONG +PONG");
+        server.send(a, "multi|client reply off|ping");
+        assert_eq!(server.send(a, "exec|ping|client reply on"), "+OK");
+        assert_eq!(
+            server.send(a, "multi|exec x|exec"),
+            "+OK -EXECABORT Transaction discarded because of: wrong number of arguments for \
+             'exec' command -ERR EXEC without MULTI"
+        );
+    }
+}

@@ -271,8 +271,13 @@ impl Engine {
         }
     }
 
-    /// Ends a client: at once, or when it has got what it is owed.
+    /// Ends a client: at once, or when it has got what it is owed. One that ends at once listens to
+    /// nothing any more, though its session stays until the end of the turn.
     pub fn close(&mut self, key: SessionKey, how: Closing) {
+        if how == Closing::Now {
+            self.unwatch(key);
+            self.unsubscribe_all(key);
+        }
         let session = &mut self.sessions[key];
         if session.closing == Closing::No {
             self.closing.push(key);
