@@ -14,6 +14,8 @@ pub mod value;
 
 pub mod store;
 
+pub mod snapshot;
+
 pub mod engine;
 
 pub mod command;

@@ -1,26 +1,236 @@
-//! The binary: arguments, signals, run, exit code.
+//! The binary: arguments, configuration, signals, run, exit code.
+//!
+//! `mayfly [/path/to/mayfly.conf] [--name value ...]` serves; `mayfly check FILE` verifies a
+//! snapshot and tells what is in it.
 
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use log::LevelFilter;
 use mayfly::clock::{Clock, Source, SystemClock};
-use mayfly::config::Config;
+use mayfly::config::{self, Config, ExpireClock, LogLevel};
 use mayfly::engine::Engine;
 use mayfly::server::{Server, listener, logging};
+use mayfly::snapshot::loader;
+use rand::TryRng;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_mio::v1_0::Signals;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-fn main() {
-    let mut config = Config::default();
-    if let Some(p) = std::env::args().nth(2) {
-        config.port = p.parse().unwrap();
+const USAGE: &str = "\
+Usage: mayfly [/path/to/mayfly.conf] [--name value ...]
+       mayfly - (configuration from standard input)
+       mayfly check FILE
+       mayfly --version | --help
+
+Every setting of the configuration file can be given as --name value, or as the environment
+variable MAYFLY_NAME; the command line wins, then the environment, then the file.
+Examples:
+       mayfly --port 7777 --save ''
+       mayfly /etc/mayfly.conf --loglevel verbose
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("--version" | "-v") => {
+            println!("Mayfly server v={} bits=64", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        Some("--help" | "-h") => {
+            print!("{USAGE}\nSettings:\n{}", config::help());
+            return ExitCode::SUCCESS;
+        }
+        Some("check") => return check(&args[1..]),
+        _ => {}
     }
-    logging::start("", log::LevelFilter::Info);
-    let mut clock = SystemClock::new(Source::Monotonic);
+    let Err(message) = serve(&args);
+    eprintln!("mayfly: {message}");
+    ExitCode::FAILURE
+}
+
+/// Verifies a snapshot and prints what is in it.
+fn check(args: &[String]) -> ExitCode {
+    let [path] = args else {
+        eprint!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    let reading = SystemClock::new(Source::Wall).read();
+    let result = std::fs::File::open(path)
+        .map_err(loader::LoadError::from)
+        .and_then(|file| {
+            let size = file.metadata()?.len();
+            loader::check(std::io::BufReader::new(file), size, reading.wall_us / 1000)
+        });
+    match result {
+        Ok(summary) => {
+            let [major, minor, patch] = summary.header.server;
+            println!(
+                "{path}: whole, {} bytes, {} chunks",
+                summary.size, summary.chunks
+            );
+            println!("  written by Mayfly {major}.{minor}.{patch}");
+            println!(
+                "  shows the instant {} (Unix ms)",
+                summary.header.cut_unix_ms
+            );
+            for (db, keys, volatile, due) in summary.databases {
+                println!(
+                    "  db{db}: {keys} keys, {volatile} with a deadline, {due} of them due now"
+                );
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{path}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String> {
+    let (file, _) = config::split_file_argument(args);
+    let mut name = String::new();
+    let mut text = String::new();
+    if let Some(path) = file {
+        if path == "-" {
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| format!("reading the configuration from stdin: {error}"))?;
+            "stdin".clone_into(&mut name);
+        } else {
+            text = std::fs::read_to_string(path)
+                .map_err(|error| format!("can't open config file '{path}': {error}"))?;
+            let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+            name = absolute.display().to_string();
+        }
+    }
+    let source = file.map(|_| (name.as_str(), text.as_str()));
+    let mut include = |path: &str| std::fs::read_to_string(path);
+    let (config, warnings) = config::parse(source, std::env::vars(), args, &mut include)
+        .map_err(|error| error.to_string())?;
+    let is_rewritable = file.is_some_and(|path| path != "-");
+    Ok((
+        config,
+        warnings,
+        if is_rewritable { name } else { String::new() },
+    ))
+}
+
+fn level(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Debug => LevelFilter::Trace,
+        LogLevel::Verbose => LevelFilter::Debug,
+        LogLevel::Notice => LevelFilter::Info,
+        LogLevel::Warning => LevelFilter::Warn,
+        LogLevel::Nothing => LevelFilter::Off,
+    }
+}
+
+/// Makes room for as many descriptors as clients are allowed, or allows fewer clients.
+fn fit_clients(config: &mut Config) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    const RESERVED: u64 = 32;
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = u64::from(config.clients_max) + RESERVED;
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return;
+    }
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    limit.current = Some(wanted.min(most));
+    let granted = if setrlimit(Resource::Nofile, limit).is_ok() {
+        wanted.min(most)
+    } else {
+        current
+    };
+    if granted < wanted {
+        let clients = granted.saturating_sub(RESERVED).max(1) as u32;
+        log::warn!(
+            "The limit on open files allows {clients} clients only, maxclients was {}",
+            config.clients_max
+        );
+        config.clients_max = clients;
+    }
+}
+
+fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
+    let (mut config, warnings, config_file) = read_config(args)?;
+    logging::start(&config.logfile, level(config.loglevel));
+    warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    let dir = std::fs::canonicalize(&config.dir)
+        .map_err(|error| format!("can't use the directory '{}' (dir): {error}", config.dir))?;
+    config.dir = dir.display().to_string();
+    fit_clients(&mut config);
+    let source = match config.expire_clock {
+        ExpireClock::Monotonic => Source::Monotonic,
+        ExpireClock::Wall => Source::Wall,
+    };
+    let mut clock = SystemClock::new(source);
+    let mut seed = rand::rngs::SysRng;
+    let seed = seed
+        .try_next_u64()
+        .map_err(|error| format!("no random seed: {error}"))?;
+    let listeners = listener::open(&config)?;
     let reading = clock.read();
-    let listeners = listener::open(&config).unwrap();
-    let engine = Engine::new(config, reading, 42);
-    let signals =
-        Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]).unwrap();
-    let mut server = Server::new(engine, &mut clock, listeners, signals).unwrap();
-    server.run().unwrap();
+    let mut engine = Engine::new(config, reading, seed);
+    engine.identity.pid = std::process::id();
+    engine.identity.config_file = config_file;
+    engine.identity.started_us = reading.monotonic_us;
+    engine.identity.executable = std::env::current_exe()
+        .map(|path| path.display().to_string())
+        .unwrap_or_default();
+    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| format!("signals: {error}"))?;
+    banner(&engine.config);
+    write_pidfile(&engine.config.pidfile);
+    engine.begin_load().map_err(|error| {
+        format!(
+            "the snapshot {} cannot be loaded: {error}. It was left as it is. `mayfly check FILE` \
+             examines it.",
+            engine.snapshot_path().display()
+        )
+    })?;
+    let pidfile = engine.config.pidfile.clone();
+    let unixsocket = engine.config.unixsocket.clone();
+    let mut server = Server::new(engine, &mut clock, listeners, signals)
+        .map_err(|error| format!("starting the event loop: {error}"))?;
+    let code = server.run().map_err(|error| format!("polling: {error}"))?;
+    for path in [pidfile, unixsocket] {
+        if !path.is_empty() {
+            // Left behind it would only be replaced at the next start.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    // Freeing millions of entries one by one would only delay the exit, with the port still open.
+    std::process::exit(code)
+}
+
+fn write_pidfile(path: &str) {
+    if path.is_empty() {
+        return;
+    }
+    if let Err(error) = std::fs::write(Path::new(path), format!("{}\n", std::process::id())) {
+        log::warn!("Failed to write PID file {path}: {error}");
+    }
+}
+
+fn banner(config: &Config) {
+    let version = env!("CARGO_PKG_VERSION");
+    let place = if config.port == 0 {
+        config.unixsocket.clone()
+    } else {
+        format!("{}:{}", config.bind.join(" "), config.port)
+    };
+    println!(
+        "\n   .  ' .      Mayfly {version} (64 bit)\n    \\  |  /     \n  '-- (o) --'  Listening on {place}\n    /  |  \\     PID: {}\n   '   |   '\n       '        A server for keys that expire.\n",
+        std::process::id()
+    );
+    log::warn!(
+        "Mayfly version={version}, bits=64, pid={}, just started",
+        std::process::id()
+    );
+    log::info!("Ready to accept connections on {place}");
 }

@@ -27,6 +27,8 @@ pub mod pubsub;
 
 pub mod introspect;
 
+pub mod snapshot;
+
 use std::sync::LazyLock;
 
 use hashbrown::HashTable;
@@ -64,6 +66,7 @@ const FAMILIES: &[&[Row]] = &[
     transaction::COMMANDS,
     pubsub::COMMANDS,
     introspect::COMMANDS,
+    snapshot::COMMANDS,
 ];
 
 /// A row with its number's meaning: commands first, then all subcommands.

@@ -11,6 +11,7 @@
 //! Invariants: a job keeps its place and gives way when its time is up; nothing here blocks.
 
 use super::Engine;
+use super::persistence::Persistence;
 use super::session::{Closing, SessionKey};
 use crate::clock::{Clock, Reading};
 use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
@@ -34,6 +35,8 @@ const STRANGER_OUTPUT_BYTES_MAX: u64 = 1024;
 pub struct Jobs {
     /// Budget of expiry.
     pub pacer: Pacer,
+    /// Saves and loads.
+    pub persistence: Persistence,
     /// Time expiry took.
     pub expiry_us: u64,
     expired_at_us: u64,
@@ -49,6 +52,7 @@ impl Jobs {
     pub fn new(config: &Config, reading: &Reading) -> Jobs {
         Jobs {
             pacer: Pacer::new(config.active_expire_effort as u8),
+            persistence: Persistence::new(reading.wall_us.div_euclid(1_000_000)),
             expiry_us: 0,
             expired_at_us: reading.monotonic_us,
             next_db: 0,
@@ -60,12 +64,12 @@ impl Jobs {
 
     /// Whether a snapshot is being loaded.
     pub fn is_loading(&self) -> bool {
-        false
+        self.persistence.is_loading()
     }
 
     /// Whether writes are refused because the last save failed.
-    pub fn refuses_writes(&self, _config: &Config) -> bool {
-        false
+    pub fn refuses_writes(&self, config: &Config) -> bool {
+        config.stop_writes_on_save_error && !self.persistence.is_last_ok && !config.save.is_empty()
     }
 }
 
@@ -78,6 +82,7 @@ impl Engine {
         let until_us = start_us + slice_us;
         self.expire_slice(clock, is_idle);
         self.publish_changes();
+        self.persist_slice(clock, until_us, is_idle);
         if !self.keyspace.graveyard.is_empty() {
             self.bury_slice(clock, until_us);
         }
@@ -207,6 +212,7 @@ impl Engine {
 
     fn housekeep(&mut self, now_ms: u64) {
         self.metrics.sample(now_ms);
+        self.check_save_points(now_ms);
         self.jobs.housekept_commands = self.metrics.commands_processed;
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
         let late: Vec<SessionKey> = self
@@ -283,6 +289,12 @@ impl Engine {
                     sooner(at.since(self.reading.now).max(0) as u64);
                 }
             }
+        }
+        for ms in [
+            self.jobs.persistence.wakeup_ms(),
+            self.save_point_wakeup_ms(),
+        ] {
+            ms.into_iter().for_each(&mut sooner);
         }
         let is_active = self.jobs.housekept_commands != self.metrics.commands_processed;
         let has_waiting = self

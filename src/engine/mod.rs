@@ -17,6 +17,7 @@
 
 pub mod jobs;
 pub mod metrics;
+pub mod persistence;
 pub mod pubsub;
 pub mod session;
 pub mod watch;
@@ -45,8 +46,8 @@ use watch::Watch;
 pub enum Action {
     /// Settings that concern sockets were changed.
     Reconfigure(&'static str),
-    /// Stop the server: everything has been saved that was to be saved.
-    Exit,
+    /// Stop the server with this exit code: all has been saved that was to be saved.
+    Exit(i32),
 }
 
 /// Which commands a CLIENT PAUSE holds back.

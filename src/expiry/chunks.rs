@@ -74,11 +74,22 @@ pub(super) struct Chunk {
     pub(super) extended: u8,
 }
 
+/// Memory per item rests on it.
+const _: () = assert!(size_of::<Chunk>() == 48);
+
 impl Chunk {
     /// Which places are free.
     #[inline]
     pub(super) fn vacant(&self) -> u64 {
         !self.occupied & (u64::MAX >> (CHUNK_ITEMS_MAX - self.hashes.len()))
+    }
+
+    /// How many places must be free for a chunk to be worth filing in again, when it is not the
+    /// one being filled: an eighth. With one, under churn every removal would take a full chunk to
+    /// the front of its list and every insertion would fill it and take it back.
+    #[inline]
+    pub(super) fn room_min(&self) -> u32 {
+        self.hashes.len() as u32 / 8
     }
 
     #[inline]

@@ -17,8 +17,8 @@
 //! there item by item, as everything from the beyond stratum is.
 //!
 //! Invariants, beside those of `expiry`: ring buckets are numbered `base .. base + slots`; ripe
-//! chunks have numbers below their ring's base. In rings and beyond, chunks with room precede full
-//! ones. The ripe queue is in the order in which buckets ended.
+//! chunks have numbers below their ring's base. In rings and beyond, chunks with an eighth of their
+//! places free precede full ones. The ripe queue is in the order in which buckets ended.
 //!
 //! Not here: deadlines of items. Whoever removes or changes an item brings the one it was filed or
 //! last changed with; a wrong one spoils the count of extended items, which `check` finds.
@@ -459,8 +459,8 @@ impl Strata {
             chunk.occupied & item.bit() != 0,
             "the entry's reference is to an item"
         );
-        let was_full = chunk.vacant() == 0;
         chunk.occupied &= !item.bit();
+        let has_room = chunk.vacant().count_ones() == chunk.room_min();
         let (level, bucket, occupied) = (chunk.level, chunk.bucket, chunk.occupied);
         let is_extended = !is_due(deadline, UnixMillis(chunk.last()));
         chunk.extended -= u8::from(is_extended);
@@ -474,7 +474,7 @@ impl Strata {
             if !is_queue && pile.head == NONE && level != Level::Beyond {
                 self.piles.rings[level as usize].take(bucket);
             }
-        } else if was_full && !is_queue && pile.head != n {
+        } else if has_room && !is_queue && pile.head != n {
             // Room goes to the front, where filing looks for it.
             self.slab.unlink(pile, n);
             self.slab.push_front(pile, n);
@@ -936,12 +936,10 @@ impl Strata {
             assert_eq!(chunk.prev, prev);
             let count = chunk.occupied.count_ones();
             assert!(count > 0 && u32::from(chunk.extended) <= count);
-            let is_full = chunk.vacant() == 0;
-            assert!(
-                is_queue || is_full || !seen_full,
-                "room behind a full chunk"
-            );
-            seen_full |= is_full;
+            let room = chunk.vacant().count_ones();
+            let is_reused = is_queue || room < chunk.room_min() || !seen_full;
+            assert!(is_reused, "room behind a full chunk");
+            seen_full |= room == 0;
             (chunks, len, extended) = (
                 chunks + 1,
                 len + count,

@@ -237,7 +237,7 @@ fn random_run(seed: u64, backwards: bool, ops: usize) {
                 world.drain_current();
             }
         }
-        if op % 64 == 0 || ops < 1_000 {
+        if op % if ops < 1_000 { 10 } else { 200 } == 0 {
             world.check();
         }
     }

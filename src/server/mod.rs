@@ -96,11 +96,11 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Serves until the server is told to stop.
+    /// Serves until the server is told to stop; the exit code.
     ///
     /// # Errors
     /// If polling fails, which nothing can be done about.
-    pub fn run(&mut self) -> io::Result<()> {
+    pub fn run(&mut self) -> io::Result<i32> {
         let mut events = Events::with_capacity(EVENTS_PER_POLL);
         loop {
             let timeout = self.timeout();
@@ -122,8 +122,8 @@ impl<'a> Server<'a> {
             let metrics = &mut self.engine.metrics;
             metrics.turns += 1;
             metrics.busy_us += self.engine.reading.monotonic_us - start_us;
-            if self.act() {
-                return Ok(());
+            if let Some(code) = self.act() {
+                return Ok(code);
             }
         }
     }
@@ -152,7 +152,7 @@ impl<'a> Server<'a> {
             for signal in self.signals.pending() {
                 self.signals_seen += 1;
                 log::warn!("Received {}, scheduling shutdown...", signal_name(signal));
-                self.engine.actions.push(Action::Exit); //SHUT
+                crate::command::snapshot::request_shutdown(&mut self.engine, self.signals_seen > 1);
             }
             return;
         }
@@ -324,18 +324,18 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Does what the engine asked for; true if the server is to stop.
-    fn act(&mut self) -> bool {
+    /// Does what the engine asked for; the exit code if the server is to stop.
+    fn act(&mut self) -> Option<i32> {
         for action in std::mem::take(&mut self.engine.actions) {
             match action {
-                Action::Exit => {
+                Action::Exit(code) => {
                     self.flush();
-                    return true;
+                    return Some(code);
                 }
                 Action::Reconfigure(name) => self.reconfigure(name),
             }
         }
-        false
+        None
     }
 
     /// A setting about sockets was changed at run time.

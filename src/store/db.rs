@@ -7,7 +7,7 @@
 //!
 //! Not here: who may see a key (`Live` in `store/mod.rs`).
 
-use super::entry::{NewValue, Parts, Slot};
+use super::entry::{Parts, Slot};
 use super::table::Table;
 use crate::expiry::Deadline;
 use crate::expiry::index::{ItemRef, Strata};
@@ -271,17 +271,5 @@ impl Db {
         }
         assert_eq!(volatile, self.index.len(), "index and table disagree");
         assert_eq!(sum, self.deadline_sum);
-    }
-
-    /// An empty [`Parts`] for this key and value.
-    pub fn parts<'a>(key: &'a [u8], value: NewValue<'a>, epoch: u8, clock: u16) -> Parts<'a> {
-        Parts {
-            key,
-            value,
-            deadline: None,
-            epoch,
-            clock,
-            is_edited: false,
-        }
     }
 }

@@ -48,7 +48,7 @@ use table::{Placement, Table};
 
 /// Strings that were edited in place and are at least this long keep spare capacity, so that
 /// repeated appends cost amortized constant time.
-const GROWABLE_MIN: usize = 256;
+pub const GROWABLE_MIN: usize = 256;
 /// DBSIZE and INFO remove at most this many due keys before they count.
 pub const SETTLE_MAX: usize = 4096;
 /// A random draw gives up after so many dead or missing keys and looks for the next live one.
@@ -428,6 +428,11 @@ impl Keyspace {
     pub fn begin_cut(&mut self) {
         self.cut.is_active = true;
         self.cut.epoch = self.cut.epoch.wrapping_add(1);
+        self.number_tables();
+    }
+
+    /// Gives each table the number its database has now, for a walk over all of them.
+    pub fn number_tables(&mut self) {
         for (number, db) in self.dbs.iter_mut().enumerate() {
             db.cut_number = Some(number as u16);
         }
@@ -450,10 +455,19 @@ impl Keyspace {
         key: &[u8],
         value: NewValue<'_>,
         deadline: Option<Deadline>,
+        is_edited: bool,
         reading: &Reading,
     ) -> bool {
         let hash = self.placement.hash(key);
-        let parts = Db::parts(key, value, self.cut.epoch, Keyspace::clock(reading));
+        let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
+        let parts = Parts {
+            key,
+            value,
+            deadline: None,
+            epoch,
+            clock,
+            is_edited,
+        };
         let Keyspace { dbs, cut, .. } = self;
         let was_there = dbs[db].remove_by(Some(cut), hash, |slot| slot.key() == key, |_| {});
         dbs[db].insert(hash, parts, deadline);

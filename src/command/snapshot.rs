@@ -1,0 +1,209 @@
+//! Saving: SAVE, BGSAVE, LASTSAVE, SHUTDOWN.
+//!
+//! Redis: SAVE is refused while BGSAVE runs; here it takes the running one's place, as SHUTDOWN
+//! does. BGSAVE inside a transaction takes its cut when the transaction has ended.
+
+use super::Handler::Engine;
+use super::args::Args;
+use super::row::*;
+use crate::engine::Action;
+use crate::engine::session::{Closing, SessionKey};
+use crate::resp::error::CommandError;
+
+/// The engine, under a name that does not collide with the kind of handler.
+type Server = crate::engine::Engine;
+
+/// The commands on snapshots and the end.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "save",
+        arity: 1,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::NO_ASYNC_LOADING | flag::NO_MULTI,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of keys in all databases",
+        summary: "Writes a snapshot while everyone waits.",
+        args: &[],
+        subcommands: &[],
+        handler: Engine(save),
+    },
+    Row {
+        name: "bgsave",
+        arity: -1,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::NO_ASYNC_LOADING,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Starts writing a snapshot while clients are served.",
+        args: &[Arg::word("schedule", "SCHEDULE").optional().since("3.2.2")],
+        subcommands: &[],
+        handler: Engine(bgsave),
+    },
+    Row {
+        name: "lastsave",
+        arity: 1,
+        flags: flag::LOADING | flag::STALE | flag::FAST,
+        categories: category::ADMIN | category::FAST | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Tells when the last good snapshot was made, in Unix seconds.",
+        args: &[],
+        subcommands: &[],
+        handler: Engine(lastsave),
+    },
+    Row {
+        name: "shutdown",
+        arity: -1,
+        flags: flag::ADMIN
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::NO_MULTI
+            | flag::ALLOW_BUSY,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Server,
+        since: "1.0.0",
+        complexity: "O(N) when saving, with N the number of keys in all databases; otherwise O(1)",
+        summary: "Ends the server, after a snapshot if it is set up to make any.",
+        args: &[
+            Arg::one_of("save-selector", SAVE_SELECTOR).optional(),
+            Arg::word("now", "NOW").optional().since("7.0.0"),
+            Arg::word("force", "FORCE").optional().since("7.0.0"),
+            Arg::word("abort", "ABORT").optional().since("7.0.0"),
+        ],
+        subcommands: &[],
+        handler: Engine(shutdown),
+    },
+];
+
+/// Whether SHUTDOWN makes a snapshot.
+const SAVE_SELECTOR: &[Arg] = &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")];
+
+fn save(engine: &mut Server, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+    engine
+        .save_now()
+        .map_err(|error| CommandError::owned(format!("ERR saving the snapshot failed: {error}")))?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn bgsave(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let is_scheduling = match args.len() {
+        1 => false,
+        2 if args.is(1, "schedule") => true,
+        _ => return Err(CommandError::Syntax),
+    };
+    let is_busy = engine.jobs.persistence.is_saving();
+    if is_busy && !is_scheduling {
+        return Err(CommandError::text(
+            "ERR Background save already in progress",
+        ));
+    }
+    if is_busy {
+        engine.jobs.persistence.is_scheduled = true;
+        engine.reply(key).simple("Background saving scheduled");
+        return Ok(());
+    }
+    if engine.is_in_exec {
+        engine.jobs.persistence.is_scheduled = true;
+    } else {
+        let is_started = engine.begin_save().map_err(|error| {
+            CommandError::owned(format!("ERR background saving could not start: {error}"))
+        })?;
+        engine.jobs.persistence.is_scheduled |= !is_started;
+    }
+    engine.reply(key).simple("Background saving started");
+    Ok(())
+}
+
+fn lastsave(engine: &mut Server, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+    let at = engine.jobs.persistence.last_save_unix;
+    engine.reply(key).integer(at);
+    Ok(())
+}
+
+fn shutdown(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let (mut saves, mut skips, mut is_forced, mut aborts) = (false, false, false, false);
+    for i in 1..args.len() {
+        match args.get(i).to_ascii_lowercase().as_slice() {
+            b"save" if !skips => saves = true,
+            b"nosave" if !saves => skips = true,
+            // There are no replicas to wait for.
+            b"now" => {}
+            b"force" => is_forced = true,
+            b"abort" => aborts = true,
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    if aborts {
+        return Err(if args.len() > 2 {
+            CommandError::Syntax
+        } else {
+            CommandError::text("ERR No shutdown in progress.")
+        });
+    }
+    let wants_save = saves || (!skips && !engine.config.save.is_empty());
+    if !prepare_shutdown(engine, wants_save) && !is_forced {
+        return Err(CommandError::text(
+            "ERR Errors trying to SHUTDOWN. Check logs.",
+        ));
+    }
+    engine.close(key, Closing::AfterReply);
+    Ok(())
+}
+
+/// Saves if asked to and tells the shell to stop; false if the save failed.
+fn prepare_shutdown(engine: &mut Server, wants_save: bool) -> bool {
+    engine.abort_save();
+    let mut is_saved = true;
+    if wants_save && !engine.jobs.is_loading() {
+        log::info!("Saving the final snapshot before exiting.");
+        is_saved = engine.save_now().is_ok();
+    }
+    if is_saved || !wants_save {
+        log::info!("Mayfly is now ready to exit, bye bye...");
+        engine.actions.push(Action::Exit(0));
+    }
+    is_saved
+}
+
+/// SIGTERM or SIGINT: saves if save points are set, and stops. A second signal stops at once.
+pub fn request_shutdown(engine: &mut Server, is_repeated: bool) {
+    if is_repeated {
+        log::warn!("Exiting at once: second signal");
+        engine.actions.push(Action::Exit(1));
+    } else if !prepare_shutdown(engine, !engine.config.save.is_empty()) {
+        log::error!(
+            "Error trying to save the DB, can't exit. A second signal exits without saving."
+        );
+    }
+}
+
+/// DEBUG RELOAD: saves (unless told not to), empties all databases (unless told not to) and loads
+/// the snapshot. Existing keys that are also in the file are an error unless `merges`.
+///
+/// # Errors
+/// If saving or loading fails.
+pub fn reload(engine: &mut Server, saves: bool, flushes: bool) -> Result<(), CommandError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        CommandError::owned(format!("ERR Error trying to load the snapshot: {error}"))
+    };
+    engine.abort_save();
+    if saves {
+        engine.save_now().map_err(|error| failed(&error))?;
+    }
+    if flushes {
+        for db in 0..engine.keyspace.databases() {
+            engine.touch_database(db as u16, None);
+            engine.keyspace.flush(db, engine.reading.now);
+        }
+    }
+    engine.load_now().map_err(|error| failed(&error))
+}

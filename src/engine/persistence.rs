@@ -1,0 +1,411 @@
+//! When snapshots are saved and loaded, and what INFO tells about it.
+//!
+//! BGSAVE and the save points start a job that runs in slices between requests; SAVE, SHUTDOWN and
+//! DEBUG RELOAD save at once, after giving up a running job. After a failure the save points wait
+//! longer and longer. Loading is a job too: the server answers -LOADING meanwhile.
+//!
+//! Redis: refuses writes after a failed save (`stop-writes-on-bgsave-error yes`); here the default
+//! is no: a cache that stops because a disk is full helps nobody. The error is logged and shown.
+//!
+//! Invariant: a cut of the keyspace is active iff a job is running.
+
+use std::path::PathBuf;
+
+use super::{Action, Engine};
+use crate::clock::Clock;
+use crate::snapshot::loader::{LoadError, LoadOptions, Loaded, Loader};
+use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
+
+/// Share of the time that a save may take while requests wait, in percent.
+const BUSY_SHARE_PERCENT: u64 = 40;
+/// What the share may have saved up, in microseconds.
+const BUSY_BURST_US: u64 = 500;
+/// How often the loop looks after a disk that is busy, in ms.
+pub const DISK_POLL_MS: u64 = 2;
+/// First and longest wait of the save points after a failure, in ms.
+const RETRY_MS: (u64, u64) = (5_000, 300_000);
+
+/// A running save.
+struct Running {
+    job: Job,
+    started_ms: u64,
+    dirty_at_cut: u64,
+    is_waiting: bool,
+}
+
+/// Saves and loads.
+pub struct Persistence {
+    running: Option<Running>,
+    cleaner: Option<Cleaner>,
+    loader: Option<Loader>,
+    load_started_ms: u64,
+    /// BGSAVE SCHEDULE: start when possible.
+    pub is_scheduled: bool,
+    /// Unix seconds of the last good save, or of the start.
+    pub last_save_unix: i64,
+    /// The last background save succeeded.
+    pub is_last_ok: bool,
+    /// How long the last background save took, in ms.
+    pub last_duration_ms: Option<u64>,
+    /// Saves finished since start.
+    pub saves: u64,
+    /// Largest backlog of kept entries of the last save, in bytes.
+    pub last_backlog_bytes: usize,
+    backlog_bytes: usize,
+    dirty_saved: u64,
+    failures: u32,
+    retry_at_ms: u64,
+    started: u64,
+    tokens_us: u64,
+    refilled_us: u64,
+    /// What the load at start did.
+    pub loaded: Loaded,
+    /// A shutdown waits for nothing any more: exit now.
+    pub is_shutting_down: bool,
+}
+
+impl Persistence {
+    /// Nothing saved, nothing running.
+    pub fn new(unix_s: i64) -> Persistence {
+        Persistence {
+            running: None,
+            cleaner: None,
+            loader: None,
+            load_started_ms: 0,
+            is_scheduled: false,
+            last_save_unix: unix_s,
+            is_last_ok: true,
+            last_duration_ms: None,
+            saves: 0,
+            last_backlog_bytes: 0,
+            backlog_bytes: 0,
+            dirty_saved: 0,
+            failures: 0,
+            retry_at_ms: 0,
+            started: 0,
+            tokens_us: 0,
+            refilled_us: 0,
+            loaded: Loaded::default(),
+            is_shutting_down: false,
+        }
+    }
+
+    /// Whether a save is running.
+    pub fn is_saving(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether a snapshot is being loaded.
+    pub fn is_loading(&self) -> bool {
+        self.loader.is_some()
+    }
+
+    /// When the running save began, in ms of monotonic time.
+    pub fn saving_since_ms(&self) -> Option<u64> {
+        self.running.as_ref().map(|running| running.started_ms)
+    }
+
+    /// Changes up to the last save.
+    pub fn dirty_saved(&self) -> u64 {
+        self.dirty_saved
+    }
+
+    /// While loading: bytes of the file, bytes read, and when it began, in ms of monotonic time.
+    pub fn load_progress(&self) -> Option<(u64, u64, u64)> {
+        let (size, read) = self.loader.as_ref()?.progress();
+        Some((size, read, self.load_started_ms))
+    }
+
+    /// How long the loop may sleep for the sake of saving or loading.
+    pub fn wakeup_ms(&self) -> Option<u64> {
+        if self.loader.is_some() || self.cleaner.is_some() {
+            return Some(0);
+        }
+        self.running
+            .as_ref()
+            .map(|running| if running.is_waiting { DISK_POLL_MS } else { 0 })
+    }
+}
+
+impl Engine {
+    /// Where the snapshot is.
+    pub fn snapshot_path(&self) -> PathBuf {
+        PathBuf::from(&self.config.dir).join(&self.config.dbfilename)
+    }
+
+    /// Changes since the last save.
+    pub fn unsaved_changes(&self) -> u64 {
+        self.keyspace
+            .changes
+            .dirty()
+            .saturating_sub(self.jobs.persistence.dirty_saved)
+    }
+
+    /// Starts a background save. False if one is running already (or stamps are being cleaned).
+    ///
+    /// # Errors
+    /// If the operating system has no thread for it.
+    pub fn begin_save(&mut self) -> std::io::Result<bool> {
+        let path = self.snapshot_path();
+        let limit = self.config.snapshot_backlog_bytes_limit as usize;
+        let persistence = &mut self.jobs.persistence;
+        if persistence.running.is_some() || persistence.cleaner.is_some() {
+            return Ok(false);
+        }
+        persistence.started += 1;
+        let nth = persistence.started;
+        let job = Job::begin(&mut self.keyspace, &self.reading, path, nth, limit)?;
+        persistence.is_scheduled = false;
+        persistence.backlog_bytes = 0;
+        persistence.running = Some(Running {
+            job,
+            started_ms: self.reading.monotonic_us / 1000,
+            dirty_at_cut: self.keyspace.changes.dirty(),
+            is_waiting: false,
+        });
+        log::info!("Background saving started");
+        Ok(true)
+    }
+
+    /// Gives a running background save up.
+    pub fn abort_save(&mut self) {
+        if self.jobs.persistence.running.take().is_some() {
+            self.keyspace.end_cut();
+            self.jobs.persistence.failures += 1;
+            log::info!("Background saving was given up");
+        }
+    }
+
+    /// Saves at once, holding everybody up.
+    ///
+    /// # Errors
+    /// Why there is no new snapshot.
+    pub fn save_now(&mut self) -> Result<(), String> {
+        self.abort_save();
+        // The stamps a cleaner has not reached belong to saves that never were.
+        if let Some(mut cleaner) = self.jobs.persistence.cleaner.take() {
+            while cleaner.step(&mut self.keyspace) {}
+        }
+        self.jobs.persistence.started += 1;
+        let path = self.snapshot_path();
+        let nth = self.jobs.persistence.started;
+        let job = Job::begin(&mut self.keyspace, &self.reading, path, nth, usize::MAX)
+            .map_err(|error| error.to_string())?;
+        let dirty = self.keyspace.changes.dirty();
+        let result = job.complete(&mut self.keyspace, &self.reading);
+        self.keyspace.end_cut();
+        self.note_saved(result.map(|_| ()), dirty)
+    }
+
+    fn note_saved(&mut self, result: Result<(), String>, dirty: u64) -> Result<(), String> {
+        let wall_s = self.reading.wall_us.div_euclid(1_000_000);
+        let now_ms = self.reading.monotonic_us / 1000;
+        let persistence = &mut self.jobs.persistence;
+        match &result {
+            Ok(()) => {
+                persistence.last_save_unix = wall_s;
+                persistence.dirty_saved = dirty;
+                persistence.saves += 1;
+                persistence.failures = 0;
+                log::info!("DB saved on disk");
+            }
+            Err(error) => {
+                let wait_ms = RETRY_MS.0 << persistence.failures.min(10);
+                persistence.retry_at_ms = now_ms + wait_ms.min(RETRY_MS.1);
+                persistence.failures += 1;
+                log::warn!("Saving the snapshot failed: {error}");
+            }
+        }
+        persistence.is_last_ok = result.is_ok();
+        if persistence.failures >= CLEAN_AFTER && persistence.cleaner.is_none() {
+            persistence.failures = 0;
+            persistence.cleaner = Some(Cleaner::begin(&mut self.keyspace));
+        }
+        result
+    }
+
+    /// One slice of saving or loading, until `until_us` at the latest.
+    pub(super) fn persist_slice(&mut self, clock: &mut dyn Clock, until_us: u64, is_idle: bool) {
+        if self.jobs.persistence.loader.is_some() {
+            self.load_slice(clock, until_us);
+        }
+        if self.jobs.persistence.is_scheduled && !self.jobs.persistence.is_saving() {
+            // Without a thread there is no save now; the schedule stays.
+            if let Err(error) = self.begin_save() {
+                log::warn!("Background saving could not start: {error}");
+            }
+        }
+        if let Some(mut cleaner) = self.jobs.persistence.cleaner.take()
+            && cleaner.step(&mut self.keyspace)
+        {
+            self.jobs.persistence.cleaner = Some(cleaner);
+        }
+        let Some(mut running) = self.jobs.persistence.running.take() else {
+            return;
+        };
+        let start_us = self.reading.monotonic_us;
+        let end_us = until_us.min(start_us + self.saving_budget_us(start_us, is_idle));
+        let backlog = self.keyspace.cut.queued_bytes();
+        self.jobs.persistence.backlog_bytes = self.jobs.persistence.backlog_bytes.max(backlog);
+        let result = loop {
+            let progress = running.job.step(&mut self.keyspace, &self.reading);
+            self.reading = clock.read();
+            running.is_waiting = progress == Progress::Waiting;
+            match progress {
+                Progress::Done(result) => break Some(result),
+                Progress::Waiting => break None,
+                Progress::More if self.reading.monotonic_us >= end_us => break None,
+                Progress::More => {}
+            }
+        };
+        let spent_us = self.reading.monotonic_us - start_us;
+        let persistence = &mut self.jobs.persistence;
+        persistence.tokens_us = persistence.tokens_us.saturating_sub(spent_us);
+        let Some(result) = result else {
+            persistence.running = Some(running);
+            return;
+        };
+        let took_ms = self.reading.monotonic_us / 1000 - running.started_ms;
+        persistence.last_duration_ms = Some(took_ms);
+        persistence.last_backlog_bytes = persistence.backlog_bytes;
+        self.keyspace.end_cut();
+        let noted = self.note_saved(result.map(|_| ()), running.dirty_at_cut);
+        if noted.is_ok() {
+            log::info!("Background saving terminated with success");
+        }
+    }
+
+    /// Time a slice of saving may take: all of it when nobody waits, else a share.
+    fn saving_budget_us(&mut self, now_us: u64, is_idle: bool) -> u64 {
+        let persistence = &mut self.jobs.persistence;
+        let elapsed_us = now_us - persistence.refilled_us.min(now_us);
+        persistence.refilled_us = now_us;
+        let earned_us = elapsed_us.min(1_000_000) * BUSY_SHARE_PERCENT / 100;
+        persistence.tokens_us = (persistence.tokens_us + earned_us).min(BUSY_BURST_US);
+        if is_idle {
+            u64::MAX / 2
+        } else {
+            persistence.tokens_us
+        }
+    }
+
+    /// Starts a save if a save point says so.
+    pub(super) fn check_save_points(&mut self, now_ms: u64) {
+        let persistence = &self.jobs.persistence;
+        if persistence.is_saving() || persistence.is_loading() {
+            return;
+        }
+        let may_retry = persistence.is_last_ok || now_ms >= persistence.retry_at_ms;
+        let since_s = self.reading.wall_us.div_euclid(1_000_000) - persistence.last_save_unix;
+        let changes = self.unsaved_changes();
+        let point = self.config.save.iter().find(|point| {
+            changes >= point.changes.max(1) && since_s > 0 && since_s as u64 > point.seconds
+        });
+        let Some(point) = point.filter(|_| may_retry) else {
+            return;
+        };
+        log::info!(
+            "{} changes in {} seconds. Saving...",
+            point.changes,
+            point.seconds
+        );
+        if let Err(error) = self.begin_save() {
+            log::warn!("Background saving could not start: {error}");
+        }
+    }
+
+    /// When a save point may come due, in ms from now: with unsaved changes at most a second.
+    pub(super) fn save_point_wakeup_ms(&self) -> Option<u64> {
+        (self.unsaved_changes() > 0 && !self.config.save.is_empty()).then_some(1000)
+    }
+
+    fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            keeps_expired: self.config.load_keeps_expired,
+            is_partial: self.config.snapshot_load == crate::config::SnapshotLoad::Partial,
+        }
+    }
+
+    /// Starts loading the snapshot, if there is one; until it is loaded, commands that need keys
+    /// are refused.
+    ///
+    /// # Errors
+    /// If the file is there but is no snapshot that can be read.
+    pub fn begin_load(&mut self) -> Result<bool, LoadError> {
+        let path = self.snapshot_path();
+        crate::snapshot::writer::remove_stale(&path);
+        let loader = Loader::open(&path, &self.reading, self.load_options())?;
+        let persistence = &mut self.jobs.persistence;
+        persistence.load_started_ms = self.reading.monotonic_us / 1000;
+        persistence.loader = loader;
+        Ok(persistence.loader.is_some())
+    }
+
+    fn load_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
+        let Some(mut loader) = self.jobs.persistence.loader.take() else {
+            return;
+        };
+        loop {
+            match loader.step(&mut self.keyspace, &self.reading) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.finish_load(&loader);
+                    return;
+                }
+                Err(error) => {
+                    log::error!(
+                        "Fatal: the snapshot {} is damaged: {error}. It was left as it is. \
+                         `mayfly check FILE` examines it, --snapshot-load partial loads what is \
+                         whole. Exiting.",
+                        self.snapshot_path().display()
+                    );
+                    self.actions.push(Action::Exit(1));
+                    return;
+                }
+            }
+            self.reading = clock.read();
+            if self.reading.monotonic_us >= until_us {
+                self.jobs.persistence.loader = Some(loader);
+                return;
+            }
+        }
+    }
+
+    fn finish_load(&mut self, loader: &Loader) {
+        let loaded = loader.loaded();
+        let persistence = &mut self.jobs.persistence;
+        persistence.loaded = loaded;
+        persistence.dirty_saved = self.keyspace.changes.dirty();
+        let took_ms = self.reading.monotonic_us / 1000 - persistence.load_started_ms;
+        log::info!(
+            "Done loading the snapshot, keys loaded: {}, keys expired: {}.",
+            loaded.keys,
+            loaded.expired
+        );
+        if loaded.clock_behind_ms > 1_000 {
+            log::warn!(
+                "The clock is {} ms behind the time of the snapshot; deadlines are kept as they are",
+                loaded.clock_behind_ms
+            );
+        }
+        log::info!(
+            "DB loaded from disk: {}.{:03} seconds",
+            took_ms / 1000,
+            took_ms % 1000
+        );
+    }
+
+    /// Loads the snapshot at once, over what is there: DEBUG RELOAD.
+    ///
+    /// # Errors
+    /// What is damaged; some keys may have been loaded.
+    pub fn load_now(&mut self) -> Result<(), LoadError> {
+        let path = self.snapshot_path();
+        let Some(mut loader) = Loader::open(&path, &self.reading, self.load_options())? else {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound).into());
+        };
+        while !loader.step(&mut self.keyspace, &self.reading)? {}
+        self.finish_load(&loader);
+        Ok(())
+    }
+}

@@ -1,0 +1,433 @@
+//! The layout of a snapshot file, byte by byte. All integers are little-endian.
+//!
+//! ```text
+//! header   8  magic  8d 'M' 'A' 'Y' 0d 0a 1a 0a
+//!          2  version of the layout (1)
+//!          2  oldest version whose reader can read it (1)
+//!          4  length of the body in bytes, at most 64 KiB
+//!          .  body: bincode Header
+//!          4  CRC-32 of everything before
+//! chunk    1  kind: 1 strings; bit 7 set: a reader that does not know the kind may skip it
+//!          1  flags: bit 0 is reserved for compression; any other bit set is refused
+//!          2  number of the database
+//!          4  length of the payload in bytes, at most 4 MiB
+//!          4  records in the payload
+//!          4  CRC-32 of the 12 bytes before and the payload
+//!          .  payload: records, one after another
+//! footer   1  kind: 0
+//!          3  zero
+//!          4  length of the body in bytes
+//!          .  body: bincode Footer
+//!          4  CRC-32 of everything since the kind
+//!          8  magic, last byte first
+//! ```
+//!
+//! A record is a bincode value in the standard configuration (variable-length integers), whose
+//! fields are only integers, options and byte strings, so that no length is believed before it is
+//! backed by bytes. A string larger than a chunk has a chunk of its own, whose payload may then be
+//! as long as the longest string.
+//!
+//! The magic contains a byte over 127, a carriage return with a line feed and an end-of-file mark,
+//! as PNG's does: transfers that change text change it and are noticed.
+//!
+//! Compatibility: a reader refuses a file whose second version number is beyond its own, unknown
+//! flags, and unknown kinds without bit 7. Files of older versions are read forever.
+//!
+//! bincode ended with version 2.0.1; it is used in this file alone, so that it can be replaced.
+
+use std::fmt;
+
+use bincode::config::{Configuration, standard};
+use bincode::{BorrowDecode, Decode, Encode};
+
+/// First bytes of a snapshot.
+pub const MAGIC: [u8; 8] = *b"\x8dMAY\r\n\x1a\n";
+/// Version written, and the newest that is read.
+pub const VERSION: u16 = 1;
+/// Bytes before the header's body.
+pub const HEADER_START: usize = 16;
+/// Longest body of a header or footer, in bytes.
+pub const BODY_MAX: usize = 64 * 1024;
+/// Bytes of a chunk before its payload.
+pub const CHUNK_START: usize = 16;
+/// Longest payload of more than one record, in bytes.
+pub const PAYLOAD_MAX: usize = 4 * 1024 * 1024;
+/// Longest payload of a single record: a key and a value of 512 MiB each, and their lengths.
+pub const SINGLE_MAX: usize = 1024 * 1024 * 1024 + 64;
+/// A chunk is closed when its payload has this length, in bytes.
+pub const PAYLOAD_GOAL: usize = 256 * 1024;
+/// Kind of a chunk of strings.
+pub const KIND_STRINGS: u8 = 1;
+/// Kind of the footer.
+pub const KIND_END: u8 = 0;
+/// Bit of a kind that may be skipped.
+pub const KIND_SKIPPABLE: u8 = 0x80;
+
+const CONFIG: Configuration = standard();
+
+/// Body of the header.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Header {
+    /// Unix time in ms of the instant the snapshot shows.
+    pub cut_unix_ms: i64,
+    /// Keys in all databases at that instant, due ones included: a hint for the loader.
+    pub keys: u64,
+    /// Databases of the server.
+    pub databases: u32,
+    /// Version of the server, as three numbers.
+    pub server: [u16; 3],
+}
+
+/// Body of the footer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Footer {
+    /// Chunks before it.
+    pub chunks: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Records with a deadline.
+    pub volatile: u64,
+    /// CRC-32 of the chunks' CRC-32s in order.
+    pub crc_of_crcs: u32,
+}
+
+/// A key with a string.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct StringRecord<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Deadline in Unix ms.
+    pub deadline: Option<i64>,
+    /// The value.
+    pub value: &'a [u8],
+    /// The value was edited in place (OBJECT ENCODING says raw).
+    pub is_edited: bool,
+}
+
+/// What is wrong with a file, without the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It does not begin with [`MAGIC`].
+    NotASnapshot,
+    /// It needs a newer reader; the version it asks for.
+    TooNew(u16),
+    /// It ends too early.
+    Truncated,
+    /// A checksum does not match.
+    BadChecksum,
+    /// A length beyond what the layout allows.
+    TooLong,
+    /// Flags that this version does not know.
+    UnknownFlags(u8),
+    /// A kind of chunk that this version does not know.
+    UnknownKind(u8),
+    /// A database beyond the configured number.
+    NoSuchDatabase(u16),
+    /// A record that is none.
+    BadRecord,
+    /// The numbers in the footer are not those of the chunks.
+    WrongTotals,
+    /// Bytes behind the end.
+    TrailingBytes,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::NotASnapshot => f.write_str("not a Mayfly snapshot (wrong magic)"),
+            Fault::TooNew(version) => {
+                write!(
+                    f,
+                    "written for readers of version {version} or newer, this is {VERSION}"
+                )
+            }
+            Fault::Truncated => f.write_str("the file ends here, too early"),
+            Fault::BadChecksum => f.write_str("checksum mismatch"),
+            Fault::TooLong => f.write_str("a length is beyond what the format allows"),
+            Fault::UnknownFlags(flags) => write!(f, "unknown flags {flags:#04x}"),
+            Fault::UnknownKind(kind) => write!(f, "unknown kind of chunk {kind}"),
+            Fault::NoSuchDatabase(db) => {
+                write!(f, "database {db} is beyond the setting `databases`")
+            }
+            Fault::BadRecord => f.write_str("a record cannot be decoded"),
+            Fault::WrongTotals => f.write_str("the footer's totals do not match the chunks"),
+            Fault::TrailingBytes => f.write_str("bytes behind the end of the snapshot"),
+        }
+    }
+}
+
+fn encode(value: impl Encode, out: &mut Vec<u8>) {
+    bincode::encode_into_std_write(value, out, CONFIG)
+        .expect("writing into a vector cannot fail, and no field is unencodable");
+}
+
+/// Decodes a whole body; trailing bytes are an error.
+fn decode<T: Decode<()>>(body: &[u8]) -> Result<T, Fault> {
+    let (value, used) = bincode::decode_from_slice(body, CONFIG).map_err(|_| Fault::BadRecord)?;
+    if used == body.len() {
+        Ok(value)
+    } else {
+        Err(Fault::BadRecord)
+    }
+}
+
+/// The bytes of a header.
+pub fn write_header(header: &Header) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let mut body = Vec::new();
+    encode(header, &mut body);
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.append(&mut body);
+    let crc = crc32fast::hash(&out);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Checks the first [`HEADER_START`] bytes; the length of what follows (body and checksum).
+///
+/// # Errors
+/// If it is no snapshot, or one for a newer reader.
+pub fn read_header_start(start: &[u8; HEADER_START]) -> Result<usize, Fault> {
+    if start[..8] != MAGIC {
+        return Err(Fault::NotASnapshot);
+    }
+    let oldest_reader = u16_at(start, 10);
+    if oldest_reader > VERSION {
+        return Err(Fault::TooNew(oldest_reader));
+    }
+    let len = u32_at(start, 12) as usize;
+    if len > BODY_MAX {
+        return Err(Fault::TooLong);
+    }
+    Ok(len + 4)
+}
+
+/// Decodes a header, given its start and the rest.
+///
+/// # Errors
+/// A wrong checksum or body.
+pub fn read_header(start: &[u8; HEADER_START], rest: &[u8]) -> Result<Header, Fault> {
+    let body = &rest[..rest.len() - 4];
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(start);
+    crc.update(body);
+    if crc.finalize() != u32_at(rest, body.len()) {
+        return Err(Fault::BadChecksum);
+    }
+    decode(body)
+}
+
+/// What stands before a chunk's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkStart {
+    /// Kind of its records.
+    pub kind: u8,
+    /// Number of the database.
+    pub db: u16,
+    /// Length of the payload.
+    pub len: u32,
+    /// Number of records.
+    pub records: u32,
+    /// Checksum.
+    pub crc: u32,
+}
+
+/// Reads what stands before a payload. For [`KIND_END`] only `kind` and `len` mean anything.
+///
+/// # Errors
+/// Flags, kinds or lengths that this version does not know.
+pub fn read_chunk_start(start: &[u8; CHUNK_START]) -> Result<ChunkStart, Fault> {
+    let chunk = ChunkStart {
+        kind: start[0],
+        db: u16_at(start, 2),
+        len: u32_at(start, 4),
+        records: u32_at(start, 8),
+        crc: u32_at(start, 12),
+    };
+    if chunk.kind != KIND_STRINGS && chunk.kind & KIND_SKIPPABLE == 0 {
+        return Err(Fault::UnknownKind(chunk.kind));
+    }
+    if start[1] != 0 {
+        return Err(Fault::UnknownFlags(start[1]));
+    }
+    let longest = if chunk.records == 1 {
+        SINGLE_MAX
+    } else {
+        PAYLOAD_MAX
+    };
+    if chunk.len as usize > longest || chunk.records > chunk.len {
+        return Err(Fault::TooLong);
+    }
+    Ok(chunk)
+}
+
+/// Checks a payload against its start.
+///
+/// # Errors
+/// A wrong checksum.
+pub fn check_payload(start: &[u8; CHUNK_START], payload: &[u8]) -> Result<(), Fault> {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&start[..12]);
+    crc.update(payload);
+    if crc.finalize() == u32_at(start, 12) {
+        Ok(())
+    } else {
+        Err(Fault::BadChecksum)
+    }
+}
+
+/// The records of a payload of [`KIND_STRINGS`].
+pub struct Records<'a> {
+    payload: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Records<'a> {
+    /// `records` records that must fill `payload` exactly.
+    pub fn new(payload: &'a [u8], records: u32) -> Records<'a> {
+        Records {
+            payload,
+            left: records,
+        }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<StringRecord<'a>, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            let is_used_up = std::mem::take(&mut self.payload).is_empty();
+            return if is_used_up {
+                None
+            } else {
+                Some(Err(Fault::BadRecord))
+            };
+        }
+        self.left -= 1;
+        match bincode::borrow_decode_from_slice(self.payload, CONFIG) {
+            Ok((record, used)) => {
+                self.payload = &self.payload[used..];
+                Some(Ok(record))
+            }
+            Err(_) => {
+                (self.left, self.payload) = (0, &[]);
+                Some(Err(Fault::BadRecord))
+            }
+        }
+    }
+}
+
+/// A chunk being filled, header included.
+pub struct ChunkWriter {
+    /// Its bytes so far; the first [`CHUNK_START`] are filled in at the end.
+    buffer: Vec<u8>,
+    db: u16,
+    records: u32,
+}
+
+impl ChunkWriter {
+    /// An empty chunk for a database, in a buffer that is reused.
+    pub fn new(mut buffer: Vec<u8>, db: u16) -> ChunkWriter {
+        buffer.clear();
+        buffer.reserve(PAYLOAD_GOAL + CHUNK_START + 1024);
+        buffer.resize(CHUNK_START, 0);
+        ChunkWriter {
+            buffer,
+            db,
+            records: 0,
+        }
+    }
+
+    /// The database of its records.
+    pub fn db(&self) -> u16 {
+        self.db
+    }
+
+    /// Records so far.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Whether it should be closed before another record of `bytes` bytes.
+    pub fn is_full_for(&self, bytes: usize) -> bool {
+        self.records > 0 && self.buffer.len() + bytes > PAYLOAD_GOAL
+    }
+
+    /// Appends a record.
+    pub fn push(&mut self, record: &StringRecord<'_>) {
+        encode(record, &mut self.buffer);
+        self.records += 1;
+    }
+
+    /// The finished chunk but for its checksum, which [`seal`] adds.
+    pub fn finish(mut self) -> Vec<u8> {
+        let len = (self.buffer.len() - CHUNK_START) as u32;
+        self.buffer[0] = KIND_STRINGS;
+        self.buffer[2..4].copy_from_slice(&self.db.to_le_bytes());
+        self.buffer[4..8].copy_from_slice(&len.to_le_bytes());
+        self.buffer[8..12].copy_from_slice(&self.records.to_le_bytes());
+        self.buffer
+    }
+}
+
+/// Adds the checksum to a finished chunk; gives it back for the footer.
+pub fn seal(chunk: &mut [u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&chunk[..12]);
+    crc.update(&chunk[CHUNK_START..]);
+    let crc = crc.finalize();
+    chunk[12..16].copy_from_slice(&crc.to_le_bytes());
+    crc
+}
+
+/// The bytes of a footer.
+pub fn write_footer(footer: &Footer) -> Vec<u8> {
+    let mut body = Vec::new();
+    encode(footer, &mut body);
+    let mut out = vec![KIND_END, 0, 0, 0];
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.append(&mut body);
+    let crc = crc32fast::hash(&out);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend(MAGIC.iter().rev());
+    out
+}
+
+/// Decodes a footer that is given from its kind to the end of the file.
+///
+/// # Errors
+/// Anything that is not exactly a footer.
+pub fn read_footer(bytes: &[u8]) -> Result<Footer, Fault> {
+    if bytes.len() < 8 {
+        return Err(Fault::Truncated);
+    }
+    let len = u32_at(bytes, 4) as usize;
+    if bytes[1..4] != [0, 0, 0] || len > BODY_MAX {
+        return Err(Fault::TooLong);
+    }
+    let end = 8 + len + 4 + MAGIC.len();
+    if bytes.len() < end {
+        return Err(Fault::Truncated);
+    }
+    if crc32fast::hash(&bytes[..8 + len]) != u32_at(bytes, 8 + len) {
+        return Err(Fault::BadChecksum);
+    }
+    if !bytes[8 + len + 4..end].iter().eq(MAGIC.iter().rev()) {
+        return Err(Fault::BadChecksum);
+    }
+    if bytes.len() > end {
+        return Err(Fault::TrailingBytes);
+    }
+    decode(&bytes[8..8 + len])
+}

@@ -1,0 +1,450 @@
+//! Reading snapshots: a reader for hostile input, and the job that loads one.
+//!
+//! Nothing in a file is believed before it is checked: lengths against the format's limits and the
+//! file's size before anything is allocated, checksums before records are decoded, totals at the
+//! end. Errors name the chunk and the offset. A key that appears twice is not an error; the last
+//! one stays and it is counted.
+//!
+//! Keys already due are skipped and counted unless `load-expired` says to keep them.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::format::{
+    self, CHUNK_START, ChunkStart, Fault, Footer, HEADER_START, Header, KIND_END, KIND_STRINGS,
+    Records, StringRecord,
+};
+use crate::clock::Reading;
+use crate::expiry::{Deadline, is_due};
+use crate::store::Keyspace;
+use crate::store::entry::{INLINE_MAX, NewValue};
+use crate::value::Value;
+
+/// Why a snapshot was not loaded.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The file could not be read.
+    Io(io::Error),
+    /// It is damaged, at this chunk (the header is chunk 0) and offset.
+    Damaged {
+        /// Number of the chunk, from 1; 0 is the header.
+        chunk: u64,
+        /// Offset of the chunk's first byte.
+        offset: u64,
+        /// What is wrong.
+        fault: Fault,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Io(error) => write!(f, "{error}"),
+            LoadError::Damaged {
+                chunk: 0, fault, ..
+            } => write!(f, "header: {fault}"),
+            LoadError::Damaged {
+                chunk,
+                offset,
+                fault,
+            } => {
+                write!(f, "chunk {chunk} at offset {offset}: {fault}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<io::Error> for LoadError {
+    fn from(error: io::Error) -> LoadError {
+        LoadError::Io(error)
+    }
+}
+
+/// Reads a snapshot chunk by chunk.
+pub struct Reader<R> {
+    source: R,
+    /// Bytes the source has in all.
+    size: u64,
+    offset: u64,
+    chunk: u64,
+    chunk_offset: u64,
+    header: Header,
+    totals: Footer,
+    crcs: crc32fast::Hasher,
+    payload: Vec<u8>,
+    is_at_end: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header. `size` is the length of the source in bytes.
+    ///
+    /// # Errors
+    /// If it is no snapshot this version can read.
+    pub fn new(mut source: R, size: u64) -> Result<Reader<R>, LoadError> {
+        let damaged = |fault| LoadError::Damaged {
+            chunk: 0,
+            offset: 0,
+            fault,
+        };
+        let mut start = [0; HEADER_START];
+        read_exactly(&mut source, &mut start).map_err(|error| match error {
+            LoadError::Damaged { .. } => damaged(Fault::NotASnapshot),
+            other => other,
+        })?;
+        let len = format::read_header_start(&start).map_err(damaged)?;
+        if (HEADER_START + len) as u64 > size {
+            return Err(damaged(Fault::Truncated));
+        }
+        let mut rest = vec![0; len];
+        read_exactly(&mut source, &mut rest)?;
+        let header = format::read_header(&start, &rest).map_err(damaged)?;
+        let offset = (HEADER_START + len) as u64;
+        Ok(Reader {
+            source,
+            size,
+            offset,
+            chunk: 0,
+            chunk_offset: offset,
+            header,
+            totals: Footer::default(),
+            crcs: crc32fast::Hasher::new(),
+            payload: Vec::new(),
+            is_at_end: false,
+        })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// An error at the current chunk.
+    pub fn damaged(&self, fault: Fault) -> LoadError {
+        LoadError::Damaged {
+            chunk: self.chunk,
+            offset: self.chunk_offset,
+            fault,
+        }
+    }
+
+    /// Counts a record of the current chunk towards the totals.
+    pub fn count(&mut self, records: u64, volatile: u64) {
+        self.totals.records += records;
+        self.totals.volatile += volatile;
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), LoadError> {
+        if self.offset + bytes.len() as u64 > self.size {
+            return Err(self.damaged(Fault::Truncated));
+        }
+        match read_exactly(&mut self.source, bytes) {
+            Err(LoadError::Damaged { fault, .. }) => Err(self.damaged(fault)),
+            other => {
+                self.offset += bytes.len() as u64;
+                other
+            }
+        }
+    }
+
+    /// The next chunk with its payload, checked; none at the end of a whole file.
+    ///
+    /// # Errors
+    /// What is damaged, and where.
+    pub fn next(&mut self) -> Result<Option<(ChunkStart, &[u8])>, LoadError> {
+        if self.is_at_end {
+            return Ok(None);
+        }
+        self.chunk += 1;
+        self.chunk_offset = self.offset;
+        let mut start = [0; CHUNK_START];
+        self.read(&mut start[..1])?;
+        if start[0] == KIND_END {
+            self.read_end()?;
+            return Ok(None);
+        }
+        self.read(&mut start[1..])?;
+        let chunk = format::read_chunk_start(&start).map_err(|fault| self.damaged(fault))?;
+        if u64::from(chunk.len) > self.size - self.offset {
+            return Err(self.damaged(Fault::Truncated));
+        }
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        payload.resize(chunk.len as usize, 0);
+        let result = self.read(&mut payload);
+        self.payload = payload;
+        result?;
+        format::check_payload(&start, &self.payload).map_err(|fault| self.damaged(fault))?;
+        self.totals.chunks += 1;
+        self.crcs.update(&chunk.crc.to_le_bytes());
+        Ok(Some((chunk, &self.payload)))
+    }
+
+    fn read_end(&mut self) -> Result<(), LoadError> {
+        let left = self.size - self.offset;
+        if left > (format::BODY_MAX + 64) as u64 {
+            return Err(self.damaged(Fault::TooLong));
+        }
+        let mut bytes = vec![KIND_END; 1 + left as usize];
+        self.read(&mut bytes[1..])?;
+        let footer = format::read_footer(&bytes).map_err(|fault| self.damaged(fault))?;
+        self.totals.crc_of_crcs = std::mem::take(&mut self.crcs).finalize();
+        if footer != self.totals {
+            return Err(self.damaged(Fault::WrongTotals));
+        }
+        self.is_at_end = true;
+        Ok(())
+    }
+}
+
+fn read_exactly(source: &mut impl Read, bytes: &mut [u8]) -> Result<(), LoadError> {
+    source
+        .read_exact(bytes)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => LoadError::Damaged {
+                chunk: 0,
+                offset: 0,
+                fault: Fault::Truncated,
+            },
+            _ => LoadError::Io(error),
+        })
+}
+
+/// What a load did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Keys loaded.
+    pub keys: u64,
+    /// Keys skipped because they were due.
+    pub expired: u64,
+    /// Keys that appeared more than once.
+    pub duplicates: u64,
+    /// Chunks skipped because they were damaged; only with `snapshot-load partial`.
+    pub lost_chunks: u64,
+    /// How far the server's wall clock is behind the snapshot's, in ms; 0 if it is not.
+    pub clock_behind_ms: i64,
+}
+
+/// How to load.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Keep keys that are due: the setting `load-expired keep`.
+    pub keeps_expired: bool,
+    /// Skip damaged chunks: the setting `snapshot-load partial`.
+    pub is_partial: bool,
+}
+
+/// A snapshot being loaded, chunk by chunk.
+pub struct Loader {
+    reader: Reader<BufReader<File>>,
+    size: u64,
+    options: LoadOptions,
+    loaded: Loaded,
+}
+
+impl Loader {
+    /// Opens a snapshot; none if there is no such file.
+    ///
+    /// # Errors
+    /// If it cannot be read or is no snapshot.
+    pub fn open(
+        path: &Path,
+        reading: &Reading,
+        options: LoadOptions,
+    ) -> Result<Option<Loader>, LoadError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let size = file.metadata()?.len();
+        let reader = Reader::new(BufReader::with_capacity(1024 * 1024, file), size)?;
+        let behind_ms = reader.header().cut_unix_ms - reading.to_wall(reading.now);
+        let loaded = Loaded {
+            clock_behind_ms: behind_ms.max(0),
+            ..Loaded::default()
+        };
+        Ok(Some(Loader {
+            reader,
+            size,
+            options,
+            loaded,
+        }))
+    }
+
+    /// Bytes of the file, and how many have been read.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.size, self.reader.offset())
+    }
+
+    /// The counts so far.
+    pub fn loaded(&self) -> Loaded {
+        self.loaded
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        self.reader.header()
+    }
+
+    /// Loads one chunk; true if that was the last.
+    ///
+    /// # Errors
+    /// What is damaged, and where. Some keys may have been loaded already.
+    pub fn step(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> Result<bool, LoadError> {
+        match self.load_chunk(keyspace, reading) {
+            Err(error @ LoadError::Damaged { .. }) if self.options.is_partial => {
+                log::warn!("Skipping a damaged part of the snapshot: {error}");
+                self.loaded.lost_chunks += 1;
+                // A wrong checksum leaves the reader behind the chunk; anything else has lost its
+                // place in the file.
+                Ok(!matches!(
+                    error,
+                    LoadError::Damaged {
+                        fault: Fault::BadChecksum | Fault::BadRecord,
+                        ..
+                    }
+                ) || self.reader.offset() >= self.size)
+            }
+            other => other,
+        }
+    }
+
+    fn load_chunk(
+        &mut self,
+        keyspace: &mut Keyspace,
+        reading: &Reading,
+    ) -> Result<bool, LoadError> {
+        let Some((chunk, payload)) = self.reader.next()? else {
+            return Ok(true);
+        };
+        let mut volatile = 0;
+        let mut fault = None;
+        if chunk.kind == KIND_STRINGS {
+            if chunk.db as usize >= keyspace.databases() {
+                return Err(self.reader.damaged(Fault::NoSuchDatabase(chunk.db)));
+            }
+            for record in Records::new(payload, chunk.records) {
+                match record {
+                    Ok(record) => {
+                        volatile += u64::from(record.deadline.is_some());
+                        insert(
+                            keyspace,
+                            chunk.db as usize,
+                            &record,
+                            reading,
+                            self.options,
+                            &mut self.loaded,
+                        );
+                    }
+                    Err(error) => fault = Some(error),
+                }
+            }
+        }
+        self.reader.count(u64::from(chunk.records), volatile);
+        match fault {
+            Some(fault) => Err(self.reader.damaged(fault)),
+            None => Ok(false),
+        }
+    }
+}
+
+fn insert(
+    keyspace: &mut Keyspace,
+    db: usize,
+    record: &StringRecord<'_>,
+    reading: &Reading,
+    options: LoadOptions,
+    loaded: &mut Loaded,
+) {
+    let deadline = record
+        .deadline
+        .map(|unix_ms| Deadline(reading.from_wall(unix_ms)));
+    if !options.keeps_expired && deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
+        loaded.expired += 1;
+        return;
+    }
+    let value = if record.is_edited && record.value.len() >= crate::store::GROWABLE_MIN {
+        NewValue::Boxed(Box::new(Value::Growable(record.value.to_vec())))
+    } else if record.value.len() > INLINE_MAX {
+        NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))
+    } else {
+        NewValue::Inline(record.value)
+    };
+    let was_there = keyspace.load(db, record.key, value, deadline, record.is_edited, reading);
+    loaded.keys += 1;
+    loaded.duplicates += u64::from(was_there);
+}
+
+/// What `mayfly check` found in a whole file.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The header.
+    pub header: Header,
+    /// Chunks.
+    pub chunks: u64,
+    /// By database: keys, keys with a deadline, keys due at the given time.
+    pub databases: Vec<(u16, u64, u64, u64)>,
+    /// Bytes of the file.
+    pub size: u64,
+}
+
+/// Verifies a snapshot without loading it. `unix_ms` is the time to judge deadlines by.
+///
+/// # Errors
+/// What is damaged, and where.
+pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, LoadError> {
+    let mut reader = Reader::new(source, size)?;
+    let mut databases: Vec<(u16, u64, u64, u64)> = Vec::new();
+    let mut chunks = 0;
+    while let Some((chunk, payload)) = reader.next()? {
+        chunks += 1;
+        let mut counts = (0, 0, 0);
+        let mut fault = None;
+        if chunk.kind == KIND_STRINGS {
+            for record in Records::new(payload, chunk.records) {
+                match record {
+                    Ok(record) => {
+                        counts.0 += 1;
+                        counts.1 += u64::from(record.deadline.is_some());
+                        counts.2 += u64::from(record.deadline.is_some_and(|at| at <= unix_ms));
+                    }
+                    Err(error) => fault = Some(error),
+                }
+            }
+        }
+        if let Some(fault) = fault {
+            return Err(reader.damaged(fault));
+        }
+        let volatile = counts.1;
+        match databases.iter_mut().find(|(db, ..)| *db == chunk.db) {
+            Some(sums) => {
+                *sums = (
+                    chunk.db,
+                    sums.1 + counts.0,
+                    sums.2 + counts.1,
+                    sums.3 + counts.2,
+                )
+            }
+            None => databases.push((chunk.db, counts.0, counts.1, counts.2)),
+        }
+        reader.count(u64::from(chunk.records), volatile);
+    }
+    databases.sort_unstable();
+    Ok(Summary {
+        header: reader.header.clone(),
+        chunks,
+        databases,
+        size,
+    })
+}

@@ -1,0 +1,296 @@
+//! Snapshots without fork: the exact state of one instant, written while the server goes on.
+//!
+//! At the *cut* the keyspace's epoch is raised by one. From then on an entry is *pending* iff its
+//! stamp is not the epoch. A [`Job`] sweeps all segments in slices and encodes pending entries;
+//! a command that is about to change or remove a pending entry leaves it, as it was, in the
+//! keyspace's [`Cut`](crate::store::db::Cut), and the job encodes it from there. Entries made
+//! after the cut are born with the new stamp. So each entry is encoded exactly once, as it was at
+//! the cut.
+//!
+//! A key whose deadline has passed when it is met is stamped and not encoded: whoever loads the
+//! file later would drop it. (A loader whose clock shows an earlier time than the cut sees the
+//! difference in the header.)
+//!
+//! ```text
+//! sweep ──┐                      bounded channel
+//!         ├─> chunk (256 KiB) ─────────────────────> thread: checksum, write, fsync, rename
+//! kept ───┘
+//! ```
+//!
+//! Crossings: SWAPDB moves tables with the number they had at the cut; a flushed database stays
+//! with the keyspace until the job is done; a segment that was split or merged is walked again,
+//! where stamps prevent duplicates. If kept entries take more than `snapshot-backlog-limit` the
+//! job gives up and the previous file stays.
+//!
+//! After a finished sweep every entry carries the epoch. A sweep that was given up leaves mixed
+//! stamps, which are harmless until the 8-bit epoch comes round to one of them; the job therefore
+//! restamps everything first when [`CLEAN_AFTER`] snapshots in a row were given up.
+//!
+//! Not here: when to save, and what INFO says about it (`engine::persistence`).
+
+pub mod format;
+pub mod loader;
+pub mod writer;
+
+use std::path::PathBuf;
+
+use crate::clock::Reading;
+use crate::expiry::is_due;
+use crate::store::Keyspace;
+use crate::store::entry::Slot;
+use crate::store::table::Walk;
+use format::{ChunkWriter, Footer, Header, StringRecord};
+use writer::Writer;
+
+/// Snapshots given up in a row before entries are restamped.
+pub const CLEAN_AFTER: u32 = 200;
+/// Buckets walked between two readings of the clock.
+const BUCKETS_PER_STEP: usize = 256;
+/// Kept entries encoded between two readings of the clock.
+const KEPT_PER_STEP: usize = 64;
+
+/// The version of the server, as it stands in headers.
+pub fn server_version() -> [u16; 3] {
+    let mut parts = env!("CARGO_PKG_VERSION")
+        .split('.')
+        .map(|part| part.parse().unwrap_or(0));
+    std::array::from_fn(|_| parts.next().unwrap_or(0))
+}
+
+/// How a step of a job ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do at once.
+    More,
+    /// The disk is busy.
+    Waiting,
+    /// It is over: the file's length in bytes, or why there is none.
+    Done(Result<u64, String>),
+}
+
+/// A snapshot being taken.
+pub struct Job {
+    writer: Writer,
+    /// Numbers at the cut of the databases still to be swept, the next one last.
+    left: Vec<u16>,
+    walk: Walk,
+    swept: Option<ChunkWriter>,
+    kept: Option<ChunkWriter>,
+    /// Finished chunks that the writer had no room for.
+    stalled: Vec<Vec<u8>>,
+    footer: Footer,
+    is_finishing: bool,
+    backlog_bytes_max: usize,
+}
+
+impl Job {
+    /// Makes the cut and starts writing to `target`.
+    ///
+    /// # Errors
+    /// If no thread can be started; nothing was changed.
+    pub fn begin(
+        keyspace: &mut Keyspace,
+        reading: &Reading,
+        target: PathBuf,
+        nth: u64,
+        backlog_bytes_max: usize,
+    ) -> std::io::Result<Job> {
+        let databases = keyspace.databases();
+        let keys = (0..databases)
+            .map(|db| keyspace.db(db).table.len() as u64)
+            .sum();
+        let header = Header {
+            cut_unix_ms: reading.to_wall(reading.now),
+            keys,
+            databases: databases as u32,
+            server: server_version(),
+        };
+        let writer = Writer::start(target, nth, &header)?;
+        keyspace.begin_cut();
+        Ok(Job {
+            writer,
+            left: (0..databases as u16).rev().collect(),
+            walk: Walk::default(),
+            swept: None,
+            kept: None,
+            stalled: Vec::new(),
+            footer: Footer::default(),
+            is_finishing: false,
+            backlog_bytes_max,
+        })
+    }
+
+    /// Does a small piece of the work. The caller ends the keyspace's cut when it is over.
+    pub fn step(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> Progress {
+        if let Some(result) = self.writer.poll() {
+            return Progress::Done(result);
+        }
+        if keyspace.cut.queued_bytes() > self.backlog_bytes_max {
+            let text = format!(
+                "writes changed more than snapshot-backlog-limit ({} bytes) faster than the disk \
+                 took it",
+                self.backlog_bytes_max
+            );
+            return Progress::Done(Err(text));
+        }
+        if !self.unstall() {
+            return Progress::Waiting;
+        }
+        if self.is_finishing {
+            return Progress::Waiting;
+        }
+        if self.encode_kept(keyspace, reading) || self.sweep(keyspace, reading) {
+            return Progress::More;
+        }
+        self.finish()
+    }
+
+    /// Hands stalled chunks to the writer; false if it still has no room.
+    fn unstall(&mut self) -> bool {
+        while let Some(chunk) = self.stalled.pop() {
+            if let Err(chunk) = self.writer.try_send(chunk) {
+                self.stalled.push(chunk);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Encodes entries that commands have kept; false if there are none.
+    fn encode_kept(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> bool {
+        let mut has_any = false;
+        for _ in 0..KEPT_PER_STEP {
+            let Some((db, slot)) = keyspace.cut.take() else {
+                break;
+            };
+            has_any = true;
+            let mut chunk = self.kept.take();
+            self.encode(&mut chunk, db, &slot, reading);
+            self.kept = chunk;
+        }
+        has_any
+    }
+
+    /// Walks on; false if everything has been walked.
+    fn sweep(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> bool {
+        let Some(&number) = self.left.last() else {
+            return false;
+        };
+        let epoch = keyspace.cut.epoch;
+        let mut walk = self.walk;
+        let mut chunk = self.swept.take();
+        if let Some(db) = keyspace.swept().find(|db| db.cut_number == Some(number)) {
+            db.table.walk(&mut walk, BUCKETS_PER_STEP, |slot| {
+                if slot.epoch() != epoch {
+                    self.encode(&mut chunk, number, slot, reading);
+                    slot.set_epoch(epoch);
+                }
+            });
+        }
+        self.swept = chunk;
+        self.walk = walk;
+        if walk.is_done() || keyspace.swept().all(|db| db.cut_number != Some(number)) {
+            self.left.pop();
+            self.walk = Walk::default();
+        }
+        true
+    }
+
+    fn encode(&mut self, chunk: &mut Option<ChunkWriter>, db: u16, slot: &Slot, reading: &Reading) {
+        let deadline = slot.deadline();
+        if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
+            return;
+        }
+        let Some(value) = slot.string() else { return };
+        let bytes = slot.key().len() + value.len() + 32;
+        let must_close = chunk
+            .as_ref()
+            .is_some_and(|chunk| chunk.db() != db || chunk.is_full_for(bytes));
+        if must_close {
+            self.close(chunk.take());
+        }
+        let chunk = chunk.get_or_insert_with(|| ChunkWriter::new(self.writer.buffer(), db));
+        chunk.push(&StringRecord {
+            key: slot.key(),
+            deadline: deadline.map(|deadline| reading.to_wall(deadline.0)),
+            value,
+            is_edited: slot.is_edited(),
+        });
+        self.footer.records += 1;
+        self.footer.volatile += u64::from(deadline.is_some());
+    }
+
+    fn close(&mut self, chunk: Option<ChunkWriter>) {
+        let Some(chunk) = chunk.filter(|chunk| chunk.records() > 0) else {
+            return;
+        };
+        self.footer.chunks += 1;
+        if let Err(chunk) = self.writer.try_send(chunk.finish()) {
+            // Order among chunks does not matter.
+            self.stalled.push(chunk);
+        }
+    }
+
+    fn finish(&mut self) -> Progress {
+        let (swept, kept) = (self.swept.take(), self.kept.take());
+        self.close(swept);
+        self.close(kept);
+        if self.stalled.is_empty() && self.writer.finish(&self.footer) {
+            self.is_finishing = true;
+        }
+        Progress::Waiting
+    }
+
+    /// Does all that is left at once, waiting for the disk.
+    pub fn complete(mut self, keyspace: &mut Keyspace, reading: &Reading) -> Result<u64, String> {
+        loop {
+            match self.step(keyspace, reading) {
+                Progress::More => {}
+                Progress::Done(result) => return result,
+                Progress::Waiting if self.is_finishing => return self.writer.wait(),
+                Progress::Waiting => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Keys encoded so far.
+    pub fn records(&self) -> u64 {
+        self.footer.records
+    }
+}
+
+/// Restamps every entry after many snapshots were given up, in slices.
+pub struct Cleaner {
+    left: Vec<u16>,
+    walk: Walk,
+}
+
+impl Cleaner {
+    /// Marks all tables for the walk.
+    pub fn begin(keyspace: &mut Keyspace) -> Cleaner {
+        keyspace.number_tables();
+        Cleaner {
+            left: (0..keyspace.databases() as u16).rev().collect(),
+            walk: Walk::default(),
+        }
+    }
+
+    /// Restamps a few entries; false if all are done.
+    pub fn step(&mut self, keyspace: &mut Keyspace) -> bool {
+        let Some(&number) = self.left.last() else {
+            return false;
+        };
+        let epoch = keyspace.cut.epoch;
+        let found = keyspace.swept().find(|db| db.cut_number == Some(number));
+        if let Some(db) = found {
+            db.table.walk(&mut self.walk, BUCKETS_PER_STEP, |slot| {
+                slot.set_epoch(epoch)
+            });
+        }
+        if found.is_none() || self.walk.is_done() {
+            self.left.pop();
+            self.walk = Walk::default();
+        }
+        true
+    }
+}

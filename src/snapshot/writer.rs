@@ -1,0 +1,231 @@
+//! The I/O thread: writes finished chunks to a temporary file, syncs it and puts it in place.
+//!
+//! Chunks come through a bounded channel, so a slow disk slows the sweep and nothing else. The
+//! file appears under its name only when it is whole and on disk: write, fsync, rename, fsync of
+//! the directory. Whatever fails, the temporary file is removed and the previous one stays.
+//!
+//! Invariant: the thread touches nothing but its own file and the buffers it is handed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{
+    Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
+use std::thread::JoinHandle;
+
+use super::format::{self, Footer, Header};
+
+/// Chunks that may wait for the disk.
+const CHUNKS_WAITING_MAX: usize = 8;
+/// Bytes written between two requests to the kernel to start writing them out, so that the last
+/// sync finds little left to do.
+const SYNC_EVERY_BYTES: u64 = 32 * 1024 * 1024;
+
+enum Message {
+    Chunk(Vec<u8>),
+    Finish(Footer),
+}
+
+/// A snapshot file being written.
+pub struct Writer {
+    sender: Option<SyncSender<Message>>,
+    recycled: Receiver<Vec<u8>>,
+    result: Receiver<Result<u64, String>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread, which opens a temporary file beside `target`. Errors come with the
+    /// result.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start(target: PathBuf, nth: u64, header: &Header) -> io::Result<Writer> {
+        let (sender, receiver) = sync_channel(CHUNKS_WAITING_MAX);
+        let (recycle, recycled) = channel();
+        let (report, result) = channel();
+        let header = format::write_header(header);
+        let thread = std::thread::Builder::new()
+            .name("snapshot".to_owned())
+            .spawn(move || {
+                let temporary = temporary_path(&target, nth);
+                let written = write_all(&receiver, &recycle, &header, &target, &temporary);
+                if written.is_err() {
+                    // It may not even exist; what matters is reported.
+                    let _ = std::fs::remove_file(&temporary);
+                }
+                // A receiver that is gone has given the snapshot up.
+                let _ = report.send(written);
+            })?;
+        Ok(Writer {
+            sender: Some(sender),
+            recycled,
+            result,
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands over a finished chunk. Gives it back if too many wait already, or if the thread has
+    /// failed, which [`Writer::poll`] then tells.
+    pub fn try_send(&self, chunk: Vec<u8>) -> Result<(), Vec<u8>> {
+        let Some(sender) = &self.sender else {
+            return Err(chunk);
+        };
+        match sender.try_send(Message::Chunk(chunk)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(Message::Chunk(chunk)))
+            | Err(TrySendError::Disconnected(Message::Chunk(chunk))) => Err(chunk),
+            Err(_) => unreachable!("a chunk was sent, so a chunk comes back"),
+        }
+    }
+
+    /// A buffer for the next chunk, reused if one has come back.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.recycled.try_recv().unwrap_or_default()
+    }
+
+    /// No more chunks follow. False if the queue is full; try again.
+    pub fn finish(&mut self, footer: &Footer) -> bool {
+        let Some(sender) = &self.sender else {
+            return true;
+        };
+        match sender.try_send(Message::Finish(footer.clone())) {
+            Err(TrySendError::Full(_)) => false,
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {
+                self.sender = None;
+                true
+            }
+        }
+    }
+
+    /// The outcome, once there is one: the file's length in bytes, or what went wrong.
+    pub fn poll(&mut self) -> Option<Result<u64, String>> {
+        match self.result.try_recv() {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err("the snapshot thread ended".to_owned())),
+        }
+    }
+
+    /// Waits for the outcome.
+    pub fn wait(&mut self) -> Result<u64, String> {
+        self.result
+            .recv()
+            .unwrap_or_else(|_| Err("the snapshot thread ended".to_owned()))
+    }
+}
+
+impl Drop for Writer {
+    /// Gives an unfinished snapshot up: the thread sees the end of the channel without a footer
+    /// and removes its file, in its own time. One that has got its footer is waited for: it must
+    /// not put its file in place after a later one.
+    fn drop(&mut self) {
+        let has_footer = self.sender.take().is_none();
+        if let Some(thread) = self.thread.take().filter(|_| has_footer) {
+            // A panic in the thread has been reported by the missing result.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The name of the temporary file beside a snapshot.
+fn temporary_path(target: &Path, nth: u64) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp.{}.{nth}", std::process::id()));
+    target.with_file_name(name)
+}
+
+/// Removes temporary files of this snapshot that were left by processes that are gone.
+pub fn remove_stale(target: &Path) {
+    let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
+        return;
+    };
+    let prefix = format!("{name}.tmp.");
+    let directory = target.parent().filter(|p| !p.as_os_str().is_empty());
+    let Ok(entries) = std::fs::read_dir(directory.unwrap_or(Path::new("."))) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(&prefix))
+            .and_then(|rest| rest.split('.').next())
+            .and_then(|pid| pid.parse::<u32>().ok());
+        let Some(pid) = pid else { continue };
+        let is_gone = pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists();
+        if is_gone {
+            log::warn!(
+                "Removing the unfinished snapshot {}",
+                entry.path().display()
+            );
+            if let Err(error) = std::fs::remove_file(entry.path()) {
+                log::warn!("It could not be removed: {error}");
+            }
+        }
+    }
+}
+
+fn write_all(
+    receiver: &Receiver<Message>,
+    recycle: &Sender<Vec<u8>>,
+    header: &[u8],
+    target: &Path,
+    temporary: &Path,
+) -> Result<u64, String> {
+    let at = |action: &str, path: &Path, error: io::Error| {
+        format!("{action} {}: {error}", path.display())
+    };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(temporary)
+        .map_err(|error| at("opening", temporary, error))?;
+    let write = |file: &mut File, bytes: &[u8]| {
+        file.write_all(bytes)
+            .map_err(|error| at("writing", temporary, error))
+    };
+    write(&mut file, header)?;
+    let mut len = header.len() as u64;
+    let mut synced = 0;
+    let mut crcs = crc32fast::Hasher::new();
+    loop {
+        match receiver.recv() {
+            Ok(Message::Chunk(mut chunk)) => {
+                crcs.update(&format::seal(&mut chunk).to_le_bytes());
+                write(&mut file, &chunk)?;
+                len += chunk.len() as u64;
+                // The engine may have stopped asking for buffers.
+                let _ = recycle.send(chunk);
+                if len - synced >= SYNC_EVERY_BYTES {
+                    file.sync_data()
+                        .map_err(|error| at("syncing", temporary, error))?;
+                    synced = len;
+                }
+            }
+            Ok(Message::Finish(mut footer)) => {
+                footer.crc_of_crcs = crcs.finalize();
+                let footer = format::write_footer(&footer);
+                write(&mut file, &footer)?;
+                len += footer.len() as u64;
+                break;
+            }
+            Err(_) => return Err("the snapshot was given up".to_owned()),
+        }
+    }
+    file.sync_all()
+        .map_err(|error| at("syncing", temporary, error))?;
+    drop(file);
+    std::fs::rename(temporary, target).map_err(|error| at("renaming to", target, error))?;
+    let directory = target
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| at("syncing the directory", directory, error))?;
+    Ok(len)
+}
