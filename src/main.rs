@@ -7,9 +7,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use log::LevelFilter;
 use mayfly::clock::{Clock, Source, SystemClock};
-use mayfly::config::{self, Config, ExpireClock, LogLevel};
+use mayfly::config::{self, Config, ExpireClock};
 use mayfly::engine::Engine;
 use mayfly::server::{Server, listener, logging};
 use mayfly::snapshot::loader;
@@ -120,16 +119,6 @@ fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String>
     ))
 }
 
-fn level(level: LogLevel) -> LevelFilter {
-    match level {
-        LogLevel::Debug => LevelFilter::Trace,
-        LogLevel::Verbose => LevelFilter::Debug,
-        LogLevel::Notice => LevelFilter::Info,
-        LogLevel::Warning => LevelFilter::Warn,
-        LogLevel::Nothing => LevelFilter::Off,
-    }
-}
-
 /// Makes room for as many descriptors as clients are allowed, or allows fewer clients.
 fn fit_clients(config: &mut Config) {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -159,7 +148,7 @@ fn fit_clients(config: &mut Config) {
 
 fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
     let (mut config, warnings, config_file) = read_config(args)?;
-    logging::start(&config.logfile, level(config.loglevel));
+    logging::start(&config.logfile, logging::level(config.loglevel));
     warnings.iter().for_each(|warning| log::warn!("{warning}"));
     let dir = std::fs::canonicalize(&config.dir)
         .map_err(|error| format!("can't use the directory '{}' (dir): {error}", config.dir))?;
@@ -183,6 +172,15 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
     engine.identity.executable = std::env::current_exe()
         .map(|path| path.display().to_string())
         .unwrap_or_default();
+    let system = rustix::system::uname();
+    engine.identity.os = format!(
+        "{} {} {}",
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy(),
+        system.machine().to_string_lossy()
+    );
+    engine.identity.startup_bytes = mayfly::command::info::memory_used_bytes();
+    mayfly::command::config::apply_all(&mut engine);
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);
     write_pidfile(&engine.config.pidfile);

@@ -74,13 +74,34 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         (b"populate", 3..=5) => populate(engine, key, args),
         (b"stringmatch-len", 4) => stringmatch_len(engine, key, args),
         (b"htstats", 3..=4) => htstats(engine, key, args),
-        //RELOAD (b"reload", _) => reload(engine, key, args),
+        (b"reload", _) => reload(engine, key, args),
         (b"help", 2) => help(engine, key),
         _ => Err(CommandError::owned(format!(
             "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
             args.text(1).chars().take(128).collect::<String>()
         ))),
     }
+}
+
+/// DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]. Without MERGE a key that is both there and in the
+/// snapshot is an error in Redis; here the snapshot's value wins in both cases and is counted.
+fn reload(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let (mut saves, mut flushes) = (true, true);
+    for i in 2..args.len() {
+        match args.get(i).to_ascii_lowercase().as_slice() {
+            b"nosave" => saves = false,
+            b"noflush" => flushes = false,
+            b"merge" => {}
+            _ => {
+                return Err(CommandError::text(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+                ));
+            }
+        }
+    }
+    super::snapshot::reload(engine, saves, flushes)?;
+    engine.reply(key).ok();
+    Ok(())
 }
 
 /// Redis: reads its number as far as it is one; here what is no number is 0.

@@ -15,12 +15,14 @@
 
 use super::args::Args;
 use super::row::flag;
+use super::transaction::discard_transaction;
 use super::{Entry, Handler, table};
 use crate::clock::Clock;
-use crate::engine::session::{Closing, Queued, ROW_UNKNOWN, Replies, SessionKey};
+use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, Session, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
-use crate::resp::reply::Reply;
+use crate::resp::output::Mark;
+use crate::resp::reply::{QUEUED, Reply};
 use crate::resp::request::ArgRange;
 
 /// Requests executed between two readings of the clock, and looked ahead at together.
@@ -182,7 +184,7 @@ fn run_session(
     count: usize,
     timer: &mut Timer,
 ) {
-    let mut input = std::mem::take(&mut engine.sessions[key].input);
+    let mut input = engine.sessions[key].lend_input();
     let now_ms = engine.reading.monotonic_us / 1000;
     engine.sessions[key].active_ms = now_ms;
     for _ in 0..count {
@@ -192,7 +194,7 @@ fn run_session(
         }
         let Some(request) = input.peek() else { break };
         let args = Args::new(&input.buffer, input.args_of(request));
-        if is_held_back(engine, key, request.row, args) {
+        if engine.pause.is_some() && is_held_back(engine, key, request.row, args) {
             engine.sessions[key].is_postponed = true;
             break;
         }
@@ -210,13 +212,14 @@ fn run_session(
 }
 
 /// Puts the input back, or drops it if the client is being closed, and sees what comes next.
-fn finish_session(engine: &mut Engine, key: SessionKey, mut input: crate::engine::session::Input) {
-    let session = &mut engine.sessions[key];
-    if session.closing != Closing::No {
+fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
+    if engine.sessions[key].closing != Closing::No {
         return;
     }
-    input.compact();
+    input.compact(&engine.limits(key));
+    let session = &mut engine.sessions[key];
     session.input = input;
+    session.input_lent = (0, 0);
     if session.input.waiting() == 0
         && let Some(error) = session.input.error
     {
@@ -229,28 +232,25 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: crate::engine
     engine.make_ready(key);
 }
 
-/// Whether CLIENT PAUSE holds this request back.
-fn is_held_back(engine: &Engine, key: SessionKey, row: u16, args: Args<'_>) -> bool {
-    let Some(pause) = engine.pause else {
+/// Whether CLIENT PAUSE holds this request back. What would be refused is refused at once.
+///
+/// Redis: CLIENT PAUSE ALL holds CLIENT UNPAUSE back as well, so nobody can take a mistake back.
+#[cold]
+fn is_held_back(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) -> bool {
+    let Ok(number) = admit(engine, key, row, args) else {
         return false;
     };
-    if row == ROW_NONE {
-        return false;
+    let entry = table().entry(number);
+    let is_unpause = entry.row.name == "unpause" && entry.container.is_some();
+    match engine.pause.map(|pause| pause.kind) {
+        None => false,
+        Some(PauseKind::All) => !is_unpause,
+        Some(PauseKind::Write) if entry.row.name == "exec" => {
+            let mut queue = engine.sessions[key].multi.queue.iter();
+            queue.any(|queued| may_write(table().entry(queued.row)))
+        }
+        Some(PauseKind::Write) => may_write(entry),
     }
-    let entry = table().entry(row);
-    if pause.kind == PauseKind::All {
-        // The client must be able to end the pause from another connection, not from a paused one.
-        return !(entry.row.name == "client" && args.len() > 1 && args.is(1, "unpause"));
-    }
-    let multi = &engine.sessions[key].multi;
-    if multi.is_open {
-        let writes = multi
-            .queue
-            .iter()
-            .any(|queued| may_write(table().entry(queued.row)));
-        return entry.row.name == "exec" && writes;
-    }
-    may_write(entry)
 }
 
 fn may_write(entry: &Entry) -> bool {
@@ -268,11 +268,16 @@ fn execute(
     timer: &mut Timer,
 ) {
     let mark = engine.sessions[key].output.mark();
-    let is_silent = begin_reply(engine, key);
+    engine.executing = Some(key);
     match admit(engine, key, row, args) {
-        Err(error) => refuse(engine, key, row, error),
+        Err(error) => {
+            let number = resolve(row, args).unwrap_or(ROW_UNKNOWN);
+            engine.sessions[key].last_command = number;
+            refuse(engine, key, number, error);
+        }
         Ok(number) => {
-            let session = &engine.sessions[key];
+            let session = &mut engine.sessions[key];
+            session.last_command = number;
             let entry = table().entry(number);
             if session.multi.is_open
                 && entry.row.flags & flag::NO_MULTI == 0
@@ -290,26 +295,29 @@ fn execute(
             }
         }
     }
-    if is_silent || engine.sessions[key].replies == Replies::Off {
-        engine.sessions[key].output.truncate_to(mark);
+    engine.executing = None;
+    let session = &mut engine.sessions[key];
+    if session.replies != Replies::On {
+        withhold_reply(session, mark);
+    }
+    if !engine.held_pushes.is_empty() {
+        let pushes = engine.held_pushes.take_all();
+        engine.reply(key).output().extend(&pushes);
     }
 }
 
-/// Moves CLIENT REPLY SKIP on by one command; true if this one gets no reply.
-fn begin_reply(engine: &mut Engine, key: SessionKey) -> bool {
-    let session = &mut engine.sessions[key];
-    match session.replies {
-        Replies::On => false,
-        Replies::Off => true,
-        Replies::SkipNext => {
-            session.replies = Replies::SkipThis;
-            true
-        }
-        Replies::SkipThis => {
-            session.replies = Replies::On;
-            false
-        }
+/// Takes a reply back that the client does not want, and moves CLIENT REPLY SKIP on by one
+/// command.
+#[cold]
+fn withhold_reply(session: &mut Session, mark: Mark) {
+    if matches!(session.replies, Replies::Off | Replies::SkipThis) {
+        session.output.truncate_to(mark);
     }
+    session.replies = match session.replies {
+        Replies::SkipNext => Replies::SkipThis,
+        Replies::SkipThis => Replies::On,
+        other => other,
+    };
 }
 
 /// Commands that MULTI does not queue.
@@ -320,6 +328,26 @@ fn is_immediate(entry: &Entry) -> bool {
     ) && entry.container.is_none()
 }
 
+/// The number of the row that a request names: of a container's, the subcommand's.
+#[inline]
+fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
+    if row == ROW_NONE {
+        return Err(unknown_command(args));
+    }
+    let table = table();
+    let entry = table.entry(row);
+    if entry.row.subcommands.is_empty() || args.len() == 1 {
+        return Ok(row);
+    }
+    table.find_subcommand(row, args.get(1)).ok_or_else(|| {
+        let asked: String = args.text(1).chars().take(128).collect();
+        let container = entry.row.name.to_uppercase();
+        CommandError::owned(format!(
+            "ERR unknown subcommand '{asked}'. Try {container} HELP."
+        ))
+    })
+}
+
 /// The checks before a command, in Redis' order; the number of the row that is to run.
 fn admit(
     engine: &mut Engine,
@@ -327,33 +355,9 @@ fn admit(
     row: u16,
     args: Args<'_>,
 ) -> Result<u16, CommandError> {
-    if row == ROW_NONE {
-        return Err(unknown_command(args));
-    }
-    let table = table();
-    let mut number = row;
-    let mut entry = table.entry(row);
-    if !entry.row.subcommands.is_empty() && args.len() > 1 {
-        match table.find_subcommand(row, args.get(1)) {
-            Some(found) => number = found,
-            None => {
-                let asked: String = args.text(1).chars().take(128).collect();
-                let text = format!(
-                    "ERR unknown subcommand '{asked}'. Try {} HELP.",
-                    entry.row.name.to_uppercase()
-                );
-                return Err(CommandError::owned(text));
-            }
-        }
-        entry = table.entry(number);
-    }
-    let (arity, len) = (entry.row.arity, args.len() as i64);
-    let fits = if arity >= 0 {
-        len == i64::from(arity)
-    } else {
-        len >= -i64::from(arity)
-    };
-    if !fits {
+    let number = resolve(row, args)?;
+    let entry = table().entry(number);
+    if !entry.row.takes(args.len()) {
         return Err(CommandError::WrongArity(entry.full_name()));
     }
     let session = &engine.sessions[key];
@@ -418,19 +422,20 @@ fn is_for_subscribers(entry: &Entry) -> bool {
     ) && entry.container.is_none()
 }
 
-/// Answers a request that does not run, and breaks an open transaction.
+/// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
 fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
-    if row != ROW_NONE {
+    let mut text = error.to_string();
+    if row != ROW_UNKNOWN {
         engine.metrics.command(row).rejected += 1;
         if table().entry(row).row.name == "exec" {
-            // Redis: a refused EXEC ends the transaction.
-            //TXN super::transaction::discard_transaction(engine, key);
+            discard_transaction(engine, key);
+            let why = text.strip_prefix("ERR ").unwrap_or(&text);
+            text = format!("EXECABORT Transaction discarded because of: {why}");
         }
     }
     if engine.sessions[key].multi.is_open {
         engine.sessions[key].multi.is_broken = true;
     }
-    let text = error.to_string();
     engine.metrics.error(&text);
     engine.reply(key).error(text);
 }
@@ -439,13 +444,14 @@ fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
 fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
     let multi = &mut engine.sessions[key].multi;
     let bytes: usize = args.from(0).map(<[u8]>::len).sum();
-    if multi.queued_bytes + bytes > TRANSACTION_BYTES_MAX {
+    let held = bytes + args.len() * size_of::<ArgRange>() + size_of::<Queued>();
+    if multi.queued_bytes + held > TRANSACTION_BYTES_MAX {
         let error = CommandError::text("ERR the transaction holds too many bytes");
         refuse(engine, key, row, error);
         return;
     }
-    multi.queued_bytes += bytes;
     if !multi.is_broken {
+        multi.queued_bytes += held;
         let mut buffer = Vec::with_capacity(bytes);
         let mut ranges = Vec::with_capacity(args.len());
         for arg in args.from(0) {
@@ -461,15 +467,13 @@ fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
             ranges,
         });
     }
-    engine.reply(key).simple("QUEUED");
+    engine.reply(key).output().extend(QUEUED);
 }
 
 /// Runs an admitted command, settles what it met and publishes what it changed.
 pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
     let entry = table().entry(number);
     let session = &mut engine.sessions[key];
-    session.commands += 1;
-    session.last_command = number;
     let result = match entry.row.handler {
         Handler::Data(handler) => {
             if !session.is_unflushed {
@@ -491,8 +495,188 @@ pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
         engine.reply(key).error(text);
     }
     let Engine {
-        keyspace, reading, ..
+        keyspace,
+        reading,
+        sessions,
+        ..
     } = engine;
+    sessions[key].commands += 1;
     keyspace.settle_noted(reading);
     engine.publish_changes();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{ManualClock, UnixMillis};
+    use crate::config::{Config, NotifyFlags};
+    use crate::engine::Origin;
+
+    /// A server in virtual time.
+    struct Server {
+        engine: Engine,
+        clock: ManualClock,
+    }
+
+    impl Server {
+        fn new(config: Config) -> Server {
+            let mut clock = ManualClock::new(UnixMillis(1_700_000_000_000));
+            let reading = clock.read();
+            let engine = Engine::new(config, reading, 1);
+            Server { engine, clock }
+        }
+
+        fn connect(&mut self) -> SessionKey {
+            self.engine.connect(Origin::default())
+        }
+
+        /// Sends inline requests as one packet; everything the client gets, one line ending each.
+        fn send(&mut self, key: SessionKey, requests: &str) -> String {
+            self.engine
+                .feed(key, requests.replace('|', "\r\n").as_bytes());
+            self.engine.feed(key, b"\r\n");
+            self.turn();
+            self.received(key)
+        }
+
+        fn turn(&mut self) {
+            run_ready(&mut self.engine, &mut self.clock);
+            self.engine.run_jobs(&mut self.clock, true);
+            run_ready(&mut self.engine, &mut self.clock);
+        }
+
+        fn received(&mut self, key: SessionKey) -> String {
+            let bytes = self.engine.sessions[key].output.take_all();
+            let text = String::from_utf8(bytes).expect("the tests write text");
+            text.replace("\r\n", " ").trim_end().to_owned()
+        }
+    }
+
+    fn server() -> Server {
+        Server::new(Config::default())
+    }
+
+    #[test]
+    fn a_key_that_dies_after_watch_fails_exec() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        server.send(a, "set k v px 10|watch k");
+        server.clock.advance_ms(9);
+        assert_eq!(server.send(a, "multi|exec|watch k|multi"), "+OK *0 +OK +OK");
+        server.clock.advance_ms(1);
+        assert_eq!(server.send(b, "get k"), "$-1");
+        assert_eq!(server.send(a, "exec"), "*-1");
+        assert!(server.engine.watch.is_empty());
+    }
+
+    #[test]
+    fn removing_a_key_that_was_dead_when_watched_is_no_change() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        server.send(a, "set k v px 10");
+        server.clock.advance_ms(10);
+        assert_eq!(server.send(a, "watch k|multi|ping"), "+OK +OK +QUEUED");
+        assert_eq!(server.send(b, "get k"), "$-1");
+        assert_eq!(server.send(a, "exec"), "*1 +PONG");
+        server.send(a, "watch k|multi|ping");
+        server.send(b, "set k v");
+        assert_eq!(server.send(a, "exec"), "*-1");
+    }
+
+    #[test]
+    fn own_pushes_follow_the_reply() {
+        let config = Config {
+            notify_keyspace_events: NotifyFlags(NotifyFlags::KEYEVENT.0 | NotifyFlags::ALL.0),
+            ..Config::default()
+        };
+        let mut server = Server::new(config);
+        let a = server.connect();
+        server.send(a, "hello 3|subscribe __keyevent@0__:set c");
+        let event = ">3 $7 message $18 __keyevent@0__:set $1 k";
+        assert_eq!(server.send(a, "set k v"), format!("+OK {event}"));
+        assert_eq!(
+            server.send(a, "multi|set k v|publish c x|exec|ping"),
+            format!("+OK +QUEUED +QUEUED *2 +OK :1 {event} >3 $7 message $1 c $1 x +PONG")
+        );
+        assert_eq!(
+            server.send(a, "client reply skip|set k v|ping"),
+            format!("{event} +PONG")
+        );
+    }
+
+    #[test]
+    fn what_follows_auth_in_a_pipeline_is_read_with_its_limits() {
+        let config = Config {
+            requirepass: "pw".to_owned(),
+            ..Config::default()
+        };
+        let mut server = Server::new(config);
+        let a = server.connect();
+        let mut mset = String::from("*13\r\n$4\r\nmset\r\n");
+        (0..12).for_each(|_| mset.push_str("$1\r\nk\r\n"));
+        let refused = "-WRONGPASS invalid username-password pair or user is disabled.";
+        assert_eq!(
+            server.send(a, &format!("auth no|auth pw|ping|{mset}ping")),
+            format!("{refused} +OK +PONG +OK +PONG")
+        );
+        let b = server.connect();
+        let answer = server.send(b, &format!("ping|{mset}ping"));
+        assert_eq!(
+            answer,
+            "-NOAUTH Authentication required. -ERR Protocol error: unauthenticated multibulk length"
+        );
+    }
+
+    #[test]
+    fn a_pause_holds_writes_back_and_lets_them_go() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        assert_eq!(server.send(a, "client pause 100 write"), "+OK");
+        assert_eq!(server.send(b, "get k|set k v|get k"), "$-1");
+        assert_eq!(
+            server.send(a, "nope x|get|multi"),
+            concat!(
+                "-ERR unknown command 'nope', with args beginning with: 'x'  ",
+                "-ERR wrong number of arguments for 'get' command +OK"
+            )
+        );
+        server.clock.advance_ms(99);
+        server.turn();
+        assert_eq!(server.received(b), "");
+        server.clock.advance_ms(1);
+        server.turn();
+        assert_eq!(server.received(b), "+OK $1 v");
+    }
+
+    #[test]
+    fn a_killed_client_runs_nothing_more() {
+        let mut server = server();
+        let (a, b) = (server.connect(), server.connect());
+        server.send(b, "subscribe c");
+        server
+            .engine
+            .feed(a, b"client kill type pubsub\r\npublish c x\r\n");
+        server.engine.feed(b, b"unsubscribe\r\n");
+        server.turn();
+        assert_eq!(server.received(a), ":1 :0");
+        assert_eq!(server.received(b), "");
+        assert_eq!(server.send(a, "quit|set k v"), "+OK");
+        let c = server.connect();
+        assert_eq!(server.send(c, "get k"), "$-1");
+    }
+
+    #[test]
+    fn exec_is_whole_or_withheld() {
+        let mut server = server();
+        let a = server.connect();
+        server.send(a, "multi|client reply skip|ping");
+        assert_eq!(server.send(a, "exec|ping|ping"), "*2 +OK +PONG +PONG");
+        server.send(a, "multi|client reply off|ping");
+        assert_eq!(server.send(a, "exec|ping|client reply on"), "+OK");
+        assert_eq!(
+            server.send(a, "multi|exec x|exec"),
+            "+OK -EXECABORT Transaction discarded because of: wrong number of arguments for \
+             'exec' command -ERR EXEC without MULTI"
+        );
+    }
 }

@@ -13,6 +13,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
+use crate::store::entry::Slot;
 use crate::value::number::parse_i64;
 
 /// The commands on deadlines.
@@ -271,10 +272,11 @@ impl Conditions {
 
     /// Whether they allow `new` for a key that has `old`; no deadline counts as infinite.
     fn allow(&self, old: Option<Deadline>, new: Deadline) -> bool {
-        !(self.nx && old.is_some())
-            && !(self.xx && old.is_none())
-            && !(self.gt && old.is_none_or(|old| new <= old))
-            && !(self.lt && old.is_some_and(|old| new >= old))
+        let is_refused = (self.nx && old.is_some())
+            || (self.xx && old.is_none())
+            || (self.gt && old.is_none_or(|old| new <= old))
+            || (self.lt && old.is_some_and(|old| new >= old));
+        !is_refused
     }
 }
 
@@ -350,7 +352,7 @@ fn reply_deadline(
     reply: &mut Reply<'_>,
     read: fn(Deadline, &Reading) -> i64,
 ) -> Result<(), CommandError> {
-    let answer = match live.deadline(args.get(1)) {
+    let answer = match live.look(args.get(1)).map(Slot::deadline) {
         None => -2,
         Some(None) => -1,
         Some(Some(deadline)) => read(deadline, live.reading()),

@@ -347,8 +347,37 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
 fn persistence(engine: &mut Engine, lines: &mut Lines) {
     lines.add("loading", u8::from(engine.jobs.is_loading()));
     lines.add("async_loading", 0);
-    let dirty = engine.keyspace.changes.dirty();
-    lines.add("rdb_changes_since_last_save", dirty);
+    let now_ms = engine.reading.monotonic_us / 1000;
+    let saves = &engine.jobs.persistence;
+    if let Some((size, read, began_ms)) = saves.load_progress() {
+        let took_ms = now_ms.saturating_sub(began_ms);
+        let left = size.saturating_sub(read);
+        lines.add("loading_total_bytes", size);
+        lines.add("loading_loaded_bytes", read);
+        let percent = read as f64 * 100.0 / size.max(1) as f64;
+        lines.add("loading_loaded_perc", format!("{percent:.2}"));
+        let eta_ms = u128::from(took_ms) * u128::from(left) / u128::from(read.max(1));
+        lines.add("loading_eta_seconds", eta_ms.div_ceil(1000));
+    }
+    let seconds = |ms: Option<u64>| ms.map_or(-1, |ms| (ms / 1000) as i64);
+    lines.add("rdb_changes_since_last_save", engine.unsaved_changes());
+    lines.add("rdb_bgsave_in_progress", u8::from(saves.is_saving()));
+    lines.add("rdb_last_save_time", saves.last_save_unix);
+    lines.add(
+        "rdb_last_bgsave_status",
+        if saves.is_last_ok { "ok" } else { "err" },
+    );
+    lines.add("rdb_last_bgsave_time_sec", seconds(saves.last_duration_ms));
+    let current_ms = saves
+        .saving_since_ms()
+        .map(|since| now_ms.saturating_sub(since));
+    lines.add("rdb_current_bgsave_time_sec", seconds(current_ms));
+    lines.add("rdb_saves", saves.saves);
+    lines.add("rdb_last_cow_size", saves.last_backlog_bytes);
+    lines.add("rdb_last_load_keys_expired", saves.loaded.expired);
+    lines.add("rdb_last_load_keys_loaded", saves.loaded.keys);
+    lines.add("snapshot_last_load_duplicate_keys", saves.loaded.duplicates);
+    lines.add("snapshot_clock_skew_ms", saves.loaded.clock_behind_ms);
     lines.add("aof_enabled", 0);
     lines.add("aof_rewrite_in_progress", 0);
     lines.add("aof_rewrite_scheduled", 0);

@@ -19,6 +19,16 @@ pub mod key;
 
 pub mod expire;
 
+pub mod connection;
+
+pub mod client;
+
+pub mod transaction;
+
+pub mod pubsub;
+
+pub mod introspect;
+
 pub mod config;
 
 pub mod info;
@@ -62,6 +72,11 @@ const FAMILIES: &[&[Row]] = &[
     string::COMMANDS,
     key::COMMANDS,
     expire::COMMANDS,
+    connection::COMMANDS,
+    client::COMMANDS,
+    transaction::COMMANDS,
+    pubsub::COMMANDS,
+    introspect::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,

@@ -34,7 +34,8 @@ pub mod flag {
     pub const FAST: u32 = 1 << 12;
     /// Served before authentication.
     pub const NO_AUTH: u32 = 1 << 13;
-    /// May be replicated although it does not change keys.
+    /// May be replicated although it does not change keys: held back by CLIENT PAUSE WRITE. Redis
+    /// does not tell about it.
     pub const MAY_REPLICATE: u32 = 1 << 14;
     /// Refused inside MULTI.
     pub const NO_MULTI: u32 = 1 << 15;
@@ -65,7 +66,6 @@ pub mod flag {
         (ASKING, "asking"),
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
-        (MAY_REPLICATE, "may_replicate"),
         (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),
         (MOVABLEKEYS, "movablekeys"),
@@ -489,4 +489,17 @@ pub fn synopsis(args: &[Arg]) -> String {
         });
     }
     text.join(" ")
+}
+
+impl Row {
+    /// Whether the command may have this many arguments, its name included.
+    #[inline]
+    pub fn takes(&self, arguments: usize) -> bool {
+        let least = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 {
+            arguments >= least
+        } else {
+            arguments == least
+        }
+    }
 }

@@ -635,7 +635,7 @@ fn mset(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
 }
 
 fn set_pairs(live: &mut Live<'_>, args: Args<'_>, name: &str) -> Result<(), CommandError> {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity(name.to_owned()));
     }
     for i in (1..args.len()).step_by(2) {
@@ -647,7 +647,7 @@ fn set_pairs(live: &mut Live<'_>, args: Args<'_>, name: &str) -> Result<(), Comm
 }
 
 fn msetnx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity("msetnx".to_owned()));
     }
     let is_any_there = (1..args.len())

@@ -27,6 +27,10 @@ const BURIED_PER_STEP: usize = 256;
 /// Items refiled between two readings of the clock.
 const REFILED_PER_STEP: usize = 64;
 
+/// A client that has not authenticated may leave this much unread, in bytes, whatever the limits
+/// of its class: otherwise strangers could fill the memory with errors.
+const STRANGER_OUTPUT_BYTES_MAX: u64 = 1024;
+
 /// The state of all jobs.
 pub struct Jobs {
     /// Budget of expiry.
@@ -118,7 +122,7 @@ impl Engine {
         let now = self.reading.now;
         let mut has_work = false;
         for db in 0..self.keyspace.databases() {
-            if self.keyspace.db(db).index.len() > 0 {
+            if !self.keyspace.db(db).index.is_empty() {
                 self.keyspace.ripen(db, now);
                 has_work |= self.keyspace.db(db).index.ripe_len() > 0;
             }
@@ -252,7 +256,8 @@ impl Engine {
         let limit = &self.config.output_limits[class];
         let held = session.output.len() as u64;
         self.metrics.output_buffer_max = self.metrics.output_buffer_max.max(held as usize);
-        let is_over_hard = limit.hard_bytes > 0 && held > limit.hard_bytes;
+        let is_stranger = !session.is_authenticated && held > STRANGER_OUTPUT_BYTES_MAX;
+        let is_over_hard = is_stranger || (limit.hard_bytes > 0 && held > limit.hard_bytes);
         let is_over_soft = limit.soft_bytes > 0 && held > limit.soft_bytes;
         if is_over_soft {
             let since = *session.over_soft_since_ms.get_or_insert(now_ms);

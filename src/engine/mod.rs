@@ -124,12 +124,16 @@ pub struct Engine {
     pub identity: Identity,
     /// For whatever needs chance outside the keyspace.
     pub rng: SmallRng,
-    /// The configuration file's text was asked to be rewritten: CONFIG REWRITE needs its path.
-    next_id: u64,
+    /// Number of the client that connected last.
+    last_id: u64,
     /// DEBUG SET-ACTIVE-EXPIRE 0 is in force.
     pub is_expiry_off: bool,
-    /// A command runs inside EXEC: its time is frozen and its changes are published at the end.
+    /// A command runs inside EXEC: its time is that of the whole transaction.
     pub is_in_exec: bool,
+    /// The client whose command is running.
+    pub executing: Option<SessionKey>,
+    /// What was pushed to that client meanwhile; it follows the command's reply.
+    pub held_pushes: Output,
 }
 
 /// Where a new client comes from.
@@ -169,7 +173,9 @@ impl Engine {
                 ..Identity::default()
             },
             rng,
-            next_id: 0,
+            last_id: 0,
+            executing: None,
+            held_pushes: Output::default(),
             is_expiry_off: false,
             is_in_exec: false,
             config,
@@ -180,10 +186,10 @@ impl Engine {
 
     /// Admits a client.
     pub fn connect(&mut self, origin: Origin) -> SessionKey {
-        self.next_id += 1;
+        self.last_id += 1;
         let now_ms = self.reading.monotonic_us / 1000;
         let session = Session {
-            id: self.next_id,
+            id: self.last_id,
             peer: origin.peer,
             local: origin.local,
             is_unix: origin.is_unix,
@@ -196,6 +202,7 @@ impl Engine {
             connected_ms: now_ms,
             active_ms: now_ms,
             input: Input::default(),
+            input_lent: (0, 0),
             output: Output::default(),
             is_unflushed: false,
             is_ready: false,
@@ -207,11 +214,10 @@ impl Engine {
             shard_channels: Default::default(),
             replies: Replies::On,
             is_no_touch: false,
-            is_no_evict: false,
             closing: Closing::No,
             last_command: session::ROW_UNKNOWN,
-            last_subcommand: 0,
             bytes_in: 0,
+            bytes_out: 0,
             commands: 0,
         };
         self.metrics.connections_received += 1;
@@ -252,7 +258,8 @@ impl Engine {
         self.make_ready(key);
     }
 
-    fn limits(&self, key: SessionKey) -> Limits {
+    /// What is accepted from a client.
+    pub fn limits(&self, key: SessionKey) -> Limits {
         Limits {
             bulk_bytes_max: self.config.bulk_bytes_max,
             authenticated: self.sessions[key].is_authenticated,
@@ -270,8 +277,13 @@ impl Engine {
         }
     }
 
-    /// Ends a client: at once, or when it has got what it is owed.
+    /// Ends a client: at once, or when it has got what it is owed. One that ends at once listens to
+    /// nothing any more, though its session stays until the end of the turn.
     pub fn close(&mut self, key: SessionKey, how: Closing) {
+        if how == Closing::Now {
+            self.unwatch(key);
+            self.unsubscribe_all(key);
+        }
         let session = &mut self.sessions[key];
         if session.closing == Closing::No {
             self.closing.push(key);
@@ -299,7 +311,7 @@ impl Engine {
         let classes = if self.watch.is_empty() {
             0
         } else {
-            u32::MAX & !NotifyFlags::KEY_MISS.0
+            !NotifyFlags::KEY_MISS.0
         };
         self.keyspace
             .changes
@@ -320,7 +332,7 @@ impl Engine {
         let flags = self.config.notify_keyspace_events.0;
         for (change, key) in taken.iter() {
             if change.event.class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0 {
-                self.touch_watched(change.db, key);
+                self.touch_watched(change.db, change.event, key);
             }
             if flags & change.event.class != 0 {
                 self.notify(flags, change, key);
@@ -328,9 +340,14 @@ impl Engine {
         }
         Changes::clear(&mut taken);
         self.keyspace.changes = taken;
+        // Transactions that failed have stopped watching while the stream was elsewhere.
+        self.listen_to_changes();
     }
 
     fn notify(&mut self, flags: u32, change: crate::store::change::Change, key: &[u8]) {
+        if self.pubsub.is_silent() {
+            return;
+        }
         let name = change.event.name;
         if flags & NotifyFlags::KEYSPACE.0 != 0 {
             let mut channel = format!("__keyspace@{}__:", change.db).into_bytes();
@@ -341,6 +358,18 @@ impl Engine {
             let channel = format!("__keyevent@{}__:{name}", change.db);
             self.publish(channel.as_bytes(), key);
         }
+    }
+
+    /// CLIENT PAUSE: holds clients back from now on. A pause in force gets no shorter.
+    pub fn pause_for(&mut self, ms: u64, kind: PauseKind) {
+        let until_ms = (self.reading.monotonic_us / 1000).saturating_add(ms);
+        let longer_ms = self.pause.map_or(0, |pause| pause.until_ms);
+        self.pause = Some(Pause {
+            until_ms: until_ms.max(longer_ms),
+            kind,
+        });
+        // What clients see stands still: dead keys are hidden, but nothing is removed.
+        self.keyspace.is_frozen = true;
     }
 
     /// Ends a pause whose time has come and lets the clients it held back go on.

@@ -1,11 +1,18 @@
 //! Publish and subscribe: who listens to which channel or pattern.
 //!
-//! Invariant: a session is in a channel's list iff the channel is in the session's set.
+//! A message is put into bytes once, whatever the number of its listeners, and a long one is held
+//! by all of them together. Nothing is done, not even matching of patterns, when nobody listens.
+//!
+//! Invariant: a session is among a topic's listeners iff the topic is in the session's set.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
 
 use super::Engine;
-use super::session::SessionKey;
+use super::session::{Closing, Replies, SessionKey};
+use crate::resp::output::Output;
+use crate::resp::reply::{Protocol, Reply, SHARED_BYTES_MIN};
 use crate::value::glob;
 
 /// The three kinds of subscription.
@@ -19,7 +26,9 @@ pub enum Topic {
     Shard,
 }
 
-type Listeners = HashMap<Box<[u8]>, Vec<SessionKey>>;
+/// Topics with their listeners. Ordered, so that a run can be repeated; listeners are in a tree,
+/// so that thousands can leave one channel in one turn.
+pub type Listeners = BTreeMap<Box<[u8]>, BTreeSet<SessionKey>>;
 
 /// All subscriptions.
 #[derive(Default)]
@@ -49,16 +58,37 @@ impl PubSub {
 
     /// Number of listeners of one topic.
     pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
-        self.topics(topic).get(name).map_or(0, Vec::len)
+        self.topics(topic).get(name).map_or(0, BTreeSet::len)
+    }
+
+    /// Whether nobody can get any message that is not published to a shard.
+    #[inline]
+    pub fn is_silent(&self) -> bool {
+        self.channels.is_empty() && self.patterns.is_empty()
+    }
+}
+
+/// A push without its first bytes, which depend on the protocol.
+struct Message {
+    parts: usize,
+    body: Bytes,
+}
+
+impl Message {
+    fn new(parts: &[&[u8]]) -> Message {
+        let mut body = Output::default();
+        // Strings are written alike in both versions of the protocol.
+        let mut reply = Reply::new(&mut body, Protocol::Resp2);
+        parts.iter().for_each(|part| reply.bulk(part));
+        Message {
+            parts: parts.len(),
+            body: Bytes::from(body.take_all()),
+        }
     }
 }
 
 impl Engine {
-    fn subscriptions_of(
-        &mut self,
-        key: SessionKey,
-        topic: Topic,
-    ) -> &mut std::collections::HashSet<Box<[u8]>> {
+    fn subscriptions_of(&mut self, key: SessionKey, topic: Topic) -> &mut BTreeSet<Box<[u8]>> {
         let session = &mut self.sessions[key];
         match topic {
             Topic::Channel => &mut session.channels,
@@ -72,11 +102,8 @@ impl Engine {
         if !self.subscriptions_of(key, topic).insert(name.into()) {
             return false;
         }
-        self.pubsub
-            .topics_mut(topic)
-            .entry(name.into())
-            .or_default()
-            .push(key);
+        let topics = self.pubsub.topics_mut(topic);
+        topics.entry(name.into()).or_default().insert(key);
         true
     }
 
@@ -87,7 +114,7 @@ impl Engine {
         }
         let topics = self.pubsub.topics_mut(topic);
         if let Some(listeners) = topics.get_mut(name) {
-            listeners.retain(|&listener| listener != key);
+            listeners.remove(&key);
             if listeners.is_empty() {
                 topics.remove(name);
             }
@@ -95,11 +122,15 @@ impl Engine {
         true
     }
 
+    /// What a client listens to, in order.
+    pub fn subscribed(&mut self, key: SessionKey, topic: Topic) -> Vec<Box<[u8]>> {
+        self.subscriptions_of(key, topic).iter().cloned().collect()
+    }
+
     /// Ends all subscriptions of a client, without telling it.
     pub fn unsubscribe_all(&mut self, key: SessionKey) {
         for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
-            let names: Vec<Box<[u8]>> = self.subscriptions_of(key, topic).iter().cloned().collect();
-            for name in names {
+            for name in self.subscribed(key, topic) {
                 self.unsubscribe(key, topic, &name);
             }
         }
@@ -108,44 +139,67 @@ impl Engine {
     /// Sends a message to a channel's listeners and to those of matching patterns; how many got
     /// it.
     pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let direct = self
-            .pubsub
-            .channels
-            .get(channel)
-            .cloned()
-            .unwrap_or_default();
-        for &listener in &direct {
-            self.deliver(listener, &[b"message", channel, message]);
+        if self.pubsub.is_silent() {
+            return 0;
         }
-        let matching: Vec<(Box<[u8]>, Vec<SessionKey>)> = self
-            .pubsub
-            .patterns
-            .iter()
-            .filter(|(pattern, _)| glob::matches(pattern, channel, false))
-            .map(|(pattern, listeners)| (pattern.clone(), listeners.clone()))
-            .collect();
-        let mut receivers = direct.len();
-        for (pattern, listeners) in matching {
-            receivers += listeners.len();
-            for listener in listeners {
-                self.deliver(listener, &[b"pmessage", &pattern, channel, message]);
+        // Delivering touches sessions only; the topics are put back before anybody looks.
+        let pubsub = std::mem::take(&mut self.pubsub);
+        let mut receivers = 0;
+        if let Some(listeners) = pubsub.channels.get(channel) {
+            receivers += self.deliver(listeners, &[b"message", channel, message]);
+        }
+        for (pattern, listeners) in &pubsub.patterns {
+            if glob::matches(pattern, channel, false) {
+                receivers += self.deliver(listeners, &[b"pmessage", pattern, channel, message]);
             }
         }
+        self.pubsub = pubsub;
         receivers
     }
 
     /// Sends a message to a shard channel's listeners; how many got it.
     pub fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let listeners = self.pubsub.shards.get(channel).cloned().unwrap_or_default();
-        for &listener in &listeners {
-            self.deliver(listener, &[b"smessage", channel, message]);
+        let pubsub = std::mem::take(&mut self.pubsub);
+        let receivers = pubsub.shards.get(channel).map_or(0, |listeners| {
+            self.deliver(listeners, &[b"smessage", channel, message])
+        });
+        self.pubsub = pubsub;
+        receivers
+    }
+
+    fn deliver(&mut self, listeners: &BTreeSet<SessionKey>, parts: &[&[u8]]) -> usize {
+        let message = Message::new(parts);
+        for &listener in listeners {
+            if self.sessions[listener].closing != Closing::No {
+                continue;
+            }
+            let mut reply = self.push_writer(listener);
+            reply.push(message.parts);
+            if message.body.len() < SHARED_BYTES_MIN {
+                reply.output().extend(&message.body);
+            } else {
+                reply.output().push_shared(message.body.clone());
+            }
         }
         listeners.len()
     }
 
-    fn deliver(&mut self, key: SessionKey, parts: &[&[u8]]) {
-        let mut reply = self.reply(key);
-        reply.push(parts.len());
-        parts.iter().for_each(|part| reply.bulk(part));
+    /// A writer for what is no reply: a push to the client whose command is running must not
+    /// stand within the reply, so it is held until that is complete.
+    fn push_writer(&mut self, key: SessionKey) -> Reply<'_> {
+        if self.executing == Some(key) {
+            let protocol = self.sessions[key].protocol;
+            return Reply::new(&mut self.held_pushes, protocol);
+        }
+        self.reply(key)
+    }
+
+    /// A writer for confirmations of subscriptions: they are the command's reply, but are given
+    /// to clients that want no replies as well.
+    pub fn confirmation_writer(&mut self, key: SessionKey) -> Reply<'_> {
+        match self.sessions[key].replies {
+            Replies::On | Replies::SkipNext => self.reply(key),
+            Replies::Off | Replies::SkipThis => self.push_writer(key),
+        }
     }
 }

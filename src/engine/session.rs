@@ -6,7 +6,7 @@
 //!
 //! Not here: sockets (`server`), what requests mean (`command`).
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use crate::resp::output::Output;
@@ -46,6 +46,8 @@ pub struct Input {
     next: usize,
     /// The client broke the protocol behind the parsed requests.
     pub error: Option<ProtocolError>,
+    /// Parsing stopped before the end: see [`Input::parse`].
+    is_unparsed: bool,
 }
 
 impl Input {
@@ -55,9 +57,15 @@ impl Input {
         self.parse(limits);
     }
 
-    /// Parses what is there, until it ends, breaks, or enough requests wait.
+    /// Parses what is there, until it ends or breaks. A stranger's requests are parsed one at a
+    /// time: the first of them may be the password, and then other limits hold for the next.
     pub fn parse(&mut self, limits: &Limits) {
+        self.is_unparsed = false;
         while self.error.is_none() {
+            if !limits.authenticated && self.waiting() > 0 {
+                self.is_unparsed = true;
+                break;
+            }
             let first = self.args.len() as u32;
             match self.parser.step(&mut self.buffer, limits, &mut self.args) {
                 Ok(Step::Request { argc }) => self.requests.push(Request {
@@ -110,14 +118,21 @@ impl Input {
         &self.args[request.first as usize..(request.first + request.args) as usize]
     }
 
-    /// Drops what has been executed from the buffer, once nothing parsed is left in it.
-    pub fn compact(&mut self) {
+    /// Once everything parsed has been executed: goes on parsing if that had stopped, and drops
+    /// what has been executed from the buffer.
+    pub fn compact(&mut self, limits: &Limits) {
         if self.waiting() > 0 {
             return;
         }
         self.requests.clear();
         self.args.clear();
         self.next = 0;
+        if self.is_unparsed {
+            self.parse(limits);
+            if self.waiting() > 0 {
+                return;
+            }
+        }
         let done = self.parser.needed_from();
         if done == self.buffer.len() {
             self.buffer.clear();
@@ -158,6 +173,7 @@ impl Request {
 }
 
 /// A command waiting for EXEC: its own copy of its arguments.
+#[derive(Default)]
 pub struct Queued {
     /// Number of its row.
     pub row: u16,
@@ -191,10 +207,10 @@ pub enum Replies {
     On,
     /// None.
     Off,
-    /// Not the one to the command that is running.
-    SkipThis,
     /// Not the one to the next command.
     SkipNext,
+    /// Not the one to the command that is running.
+    SkipThis,
 }
 
 /// How a session ends.
@@ -236,6 +252,8 @@ pub struct Session {
     pub active_ms: u64,
     /// What it sent.
     pub input: Input,
+    /// Bytes and capacity of the input while its commands run, which borrow it.
+    pub input_lent: (usize, usize),
     /// What it is owed.
     pub output: Output,
     /// Is on the engine's list of sessions with output.
@@ -248,26 +266,24 @@ pub struct Session {
     pub over_soft_since_ms: Option<u64>,
     /// Transaction.
     pub multi: Transaction,
-    /// Channels, patterns and shard channels it listens to.
-    pub channels: HashSet<Box<[u8]>>,
+    /// Channels it listens to. Ordered, so that leaving them all is the same in every run.
+    pub channels: BTreeSet<Box<[u8]>>,
     /// Patterns it listens to.
-    pub patterns: HashSet<Box<[u8]>>,
+    pub patterns: BTreeSet<Box<[u8]>>,
     /// Shard channels it listens to.
-    pub shard_channels: HashSet<Box<[u8]>>,
+    pub shard_channels: BTreeSet<Box<[u8]>>,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// CLIENT NO-TOUCH.
     pub is_no_touch: bool,
-    /// CLIENT NO-EVICT.
-    pub is_no_evict: bool,
     /// Whether and how it is being closed.
     pub closing: Closing,
-    /// Name of the last command, for CLIENT LIST.
+    /// Row number of the last command, for CLIENT LIST; [`ROW_UNKNOWN`] if there was none.
     pub last_command: u16,
-    /// Subcommand's row within its container, 0 if none.
-    pub last_subcommand: u16,
-    /// Bytes received and sent.
+    /// Bytes received.
     pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
     /// Commands executed.
     pub commands: u64,
 }
@@ -278,6 +294,18 @@ impl Session {
     pub fn is_local(&self) -> bool {
         let address = self.peer.parse::<SocketAddr>();
         self.is_unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+    }
+
+    /// Lends the input to whoever executes it; it must be put back.
+    pub fn lend_input(&mut self) -> Input {
+        self.input_lent = (self.input.buffer.len(), self.input.capacity_bytes());
+        std::mem::take(&mut self.input)
+    }
+
+    /// Bytes and capacity of the input, lent or not.
+    pub fn input_held(&self) -> (usize, usize) {
+        let own = (self.input.buffer.len(), self.input.capacity_bytes());
+        (own.0 + self.input_lent.0, own.1 + self.input_lent.1)
     }
 
     /// Number of channels and patterns of all kinds it listens to.

@@ -1,27 +1,65 @@
 //! WATCH: which transactions die when a key changes.
 //!
+//! A key that expires after it was watched has changed. One that was dead already when it was
+//! watched has not when it is removed at last: nobody could see it before or after.
+//!
 //! Invariant: a session is in a key's list iff the key is among the session's watched keys.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::Engine;
 use super::session::SessionKey;
+use crate::store::change::Event;
+
+/// A client that watches a key.
+struct Watcher {
+    session: SessionKey,
+    /// There was no such key, or a dead one, when it began to watch.
+    was_dead: bool,
+}
 
 /// All watched keys.
 #[derive(Default)]
 pub struct Watch {
-    keys: HashMap<(u16, Box<[u8]>), Vec<SessionKey>>,
+    /// By database; a lookup for a changed key copies nothing.
+    dbs: BTreeMap<u16, BTreeMap<Box<[u8]>, Vec<Watcher>>>,
 }
 
 impl Watch {
     /// Whether nothing is watched.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.dbs.is_empty()
     }
 
     /// Number of watched keys.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.dbs.values().map(BTreeMap::len).sum()
+    }
+
+    fn add(&mut self, db: u16, key: &[u8], watcher: Watcher) {
+        let keys = self.dbs.entry(db).or_default();
+        keys.entry(key.into()).or_default().push(watcher);
+    }
+
+    fn remove(&mut self, db: u16, key: &[u8], session: SessionKey) {
+        let Some(keys) = self.dbs.get_mut(&db) else {
+            return;
+        };
+        if let Some(watchers) = keys.get_mut(key) {
+            watchers.retain(|watcher| watcher.session != session);
+            if watchers.is_empty() {
+                keys.remove(key);
+            }
+        }
+        if keys.is_empty() {
+            self.dbs.remove(&db);
+        }
+    }
+
+    fn watchers(&self, db: u16, key: &[u8]) -> &[Watcher] {
+        let watchers = self.dbs.get(&db).and_then(|keys| keys.get(key));
+        watchers.map_or(&[], Vec::as_slice)
     }
 }
 
@@ -29,21 +67,19 @@ impl Engine {
     /// Watches a key of the client's database.
     pub fn watch(&mut self, session_key: SessionKey, key: &[u8]) {
         let db = self.sessions[session_key].db as u16;
-        let listeners = self.watch.keys.entry((db, key.into())).or_default();
-        if listeners.contains(&session_key) {
+        let mut watchers = self.watch.watchers(db, key).iter();
+        if watchers.any(|watcher| watcher.session == session_key) {
             return;
         }
-        listeners.push(session_key);
-        let reading = self.reading;
-        let is_dead = self
-            .keyspace
-            .live(db as usize, &reading)
-            .peek(key)
-            .is_none();
-        self.sessions[session_key]
-            .multi
-            .watched
-            .push((db, key.into(), is_dead));
+        let live = self.keyspace.live(db as usize, &self.reading);
+        let was_dead = live.peek(key).is_none();
+        let watcher = Watcher {
+            session: session_key,
+            was_dead,
+        };
+        self.watch.add(db, key, watcher);
+        let watched = &mut self.sessions[session_key].multi.watched;
+        watched.push((db, key.into(), was_dead));
         self.listen_to_changes();
     }
 
@@ -54,64 +90,59 @@ impl Engine {
             return;
         }
         for (db, key, _) in watched {
-            let name = (db, key);
-            if let Some(listeners) = self.watch.keys.get_mut(&name) {
-                listeners.retain(|&listener| listener != session_key);
-                if listeners.is_empty() {
-                    self.watch.keys.remove(&name);
-                }
-            }
+            self.watch.remove(db, &key, session_key);
         }
         self.listen_to_changes();
     }
 
     /// A key changed: transactions that watch it will fail.
-    pub fn touch_watched(&mut self, db: u16, key: &[u8]) {
-        if self.watch.is_empty() {
-            return;
-        }
-        if let Some(listeners) = self.watch.keys.get(&(db, key.into())) {
-            for &listener in listeners {
-                self.sessions[listener].multi.is_stale = true;
-            }
+    pub fn touch_watched(&mut self, db: u16, event: Event, key: &[u8]) {
+        let is_removal_of_dead = event == Event::EXPIRED;
+        let failed: Vec<SessionKey> = self
+            .watch
+            .watchers(db, key)
+            .iter()
+            // A key that came to life again since has left another event before this one.
+            .filter(|watcher| !(is_removal_of_dead && watcher.was_dead))
+            .map(|watcher| watcher.session)
+            .collect();
+        self.fail_transactions(&failed);
+    }
+
+    /// A transaction that fails in any case need not watch anything any more.
+    fn fail_transactions(&mut self, failed: &[SessionKey]) {
+        for &session_key in failed {
+            self.sessions[session_key].multi.is_stale = true;
+            self.unwatch(session_key);
         }
     }
 
     /// A whole database is about to be replaced (by another one or by nothing): transactions that
     /// watch a key which is there, or will be, fail.
     pub fn touch_database(&mut self, db: u16, replacement: Option<u16>) {
-        let reading = self.reading;
-        let names: Vec<(u16, Box<[u8]>)> = self
-            .watch
-            .keys
-            .keys()
-            .filter(|(other, _)| *other == db)
-            .cloned()
-            .collect();
-        for (_, key) in names {
-            let is_in = |engine: &mut Engine, db: u16| {
-                engine
-                    .keyspace
-                    .live(db as usize, &reading)
-                    .peek(&key)
-                    .is_some()
-            };
-            let is_there = is_in(self, db);
-            if is_there || replacement.is_some_and(|other| is_in(self, other)) {
-                self.touch_watched(db, &key);
+        let Some(keys) = self.watch.dbs.get(&db) else {
+            return;
+        };
+        let reading = &self.reading;
+        let mut failed = Vec::new();
+        for (key, watchers) in keys {
+            let is_there = [Some(db), replacement].into_iter().flatten().any(|db| {
+                let live = self.keyspace.live(db as usize, reading);
+                live.peek(key).is_some()
+            });
+            if is_there {
+                failed.extend(watchers.iter().map(|watcher| watcher.session));
             }
         }
+        self.fail_transactions(&failed);
     }
 
     /// Whether EXEC must fail because a watched key died since it was watched.
     pub fn has_dead_watched(&mut self, session_key: SessionKey) -> bool {
-        let reading = self.reading;
-        let watched = std::mem::take(&mut self.sessions[session_key].multi.watched);
-        let died = watched.iter().any(|(db, key, was_dead)| {
-            let live = self.keyspace.live(*db as usize, &reading);
+        let watched = &self.sessions[session_key].multi.watched;
+        watched.iter().any(|(db, key, was_dead)| {
+            let live = self.keyspace.live(*db as usize, &self.reading);
             !was_dead && live.peek(key).is_none()
-        });
-        self.sessions[session_key].multi.watched = watched;
-        died
+        })
     }
 }

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Mutex;
 
+use crate::config::LogLevel;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 /// Writes lines to a file or to standard output.
@@ -57,4 +58,15 @@ impl Log for Writer {
     }
 
     fn flush(&self) {}
+}
+
+/// The setting `loglevel` in terms of the log's own levels.
+pub fn level(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Debug => LevelFilter::Trace,
+        LogLevel::Verbose => LevelFilter::Debug,
+        LogLevel::Notice => LevelFilter::Info,
+        LogLevel::Warning => LevelFilter::Warn,
+        LogLevel::Nothing => LevelFilter::Off,
+    }
 }

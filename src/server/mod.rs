@@ -72,15 +72,7 @@ impl<'a> Server<'a> {
         mut signals: Signals,
     ) -> io::Result<Server<'a>> {
         let poll = Poll::new()?;
-        for (at, listener) in listeners.iter_mut().enumerate() {
-            let token = Token(FIRST_LISTENER + at);
-            match listener {
-                Listener::Tcp(tcp) => poll.registry().register(tcp, token, Interest::READABLE)?,
-                Listener::Unix(unix) => {
-                    poll.registry().register(unix, token, Interest::READABLE)?
-                }
-            }
-        }
+        register_listeners(&poll, &mut listeners)?;
         poll.registry()
             .register(&mut signals, SIGNALS, Interest::READABLE)?;
         Ok(Server {
@@ -294,6 +286,7 @@ impl<'a> Server<'a> {
             match connection.send(&mut session.output) {
                 Ok(sent) => {
                     self.engine.metrics.output_bytes += sent as u64;
+                    session.bytes_out += sent as u64;
                     if !session.output.is_empty() {
                         self.engine.check_output_limit(key);
                     }
@@ -338,10 +331,51 @@ impl<'a> Server<'a> {
         None
     }
 
-    /// Settings about sockets or the log were changed at run time.
-    fn reconfigure(&mut self, names: &[&'static str], _before: &Config) {
-        log::debug!("settings changed: {}", names.join(", "));
+    /// Settings about sockets or the log were changed at run time. If the new addresses cannot be
+    /// had, the old settings stay.
+    fn reconfigure(&mut self, names: &[&'static str], before: &Config) {
+        if names
+            .iter()
+            .any(|name| matches!(*name, "loglevel" | "logfile"))
+        {
+            let config = &self.engine.config;
+            logging::start(&config.logfile, logging::level(config.loglevel));
+        }
+        let is_socket =
+            |name: &&str| matches!(*name, "bind" | "port" | "unixsocket" | "tcp-backlog");
+        if !names.iter().any(is_socket) {
+            return;
+        }
+        // Addresses that stay must be free before they can be bound again.
+        self.listeners.clear();
+        let opened = listener::open(&self.engine.config).or_else(|error| {
+            log::warn!("Changing the listening sockets failed, keeping the old ones: {error}");
+            let config = &mut self.engine.config;
+            before.bind.clone_into(&mut config.bind);
+            config.port = before.port;
+            before.unixsocket.clone_into(&mut config.unixsocket);
+            config.tcp_backlog = before.tcp_backlog;
+            listener::open(config)
+        });
+        match opened {
+            Ok(listeners) => self.listeners = listeners,
+            Err(error) => log::error!("No listening socket is left: {error}"),
+        }
+        if let Err(error) = register_listeners(&self.poll, &mut self.listeners) {
+            log::error!("Registering the listening sockets: {error}");
+        }
     }
+}
+
+fn register_listeners(poll: &Poll, listeners: &mut [Listener]) -> io::Result<()> {
+    for (at, listener) in listeners.iter_mut().enumerate() {
+        let token = Token(FIRST_LISTENER + at);
+        match listener {
+            Listener::Tcp(tcp) => poll.registry().register(tcp, token, Interest::READABLE)?,
+            Listener::Unix(unix) => poll.registry().register(unix, token, Interest::READABLE)?,
+        }
+    }
+    Ok(())
 }
 
 impl Stream {

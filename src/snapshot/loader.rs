@@ -161,7 +161,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// What is damaged, and where.
-    pub fn next(&mut self) -> Result<Option<(ChunkStart, &[u8])>, LoadError> {
+    pub fn next_chunk(&mut self) -> Result<Option<(ChunkStart, &[u8])>, LoadError> {
         if self.is_at_end {
             return Ok(None);
         }
@@ -325,7 +325,7 @@ impl Loader {
         keyspace: &mut Keyspace,
         reading: &Reading,
     ) -> Result<bool, LoadError> {
-        let Some((chunk, payload)) = self.reader.next()? else {
+        let Some((chunk, payload)) = self.reader.next_chunk()? else {
             return Ok(true);
         };
         let mut volatile = 0;
@@ -407,7 +407,7 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
     let mut reader = Reader::new(source, size)?;
     let mut databases: Vec<(u16, u64, u64, u64)> = Vec::new();
     let mut chunks = 0;
-    while let Some((chunk, payload)) = reader.next()? {
+    while let Some((chunk, payload)) = reader.next_chunk()? {
         chunks += 1;
         let mut counts = (0, 0, 0);
         let mut fault = None;

@@ -24,7 +24,7 @@ impl Graveyard {
         if !table.is_empty() {
             self.tables.push_back(table);
         }
-        if index.len() > 0 {
+        if !index.is_empty() {
             self.indexes.push_back(index.clear());
         }
     }

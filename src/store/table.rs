@@ -292,7 +292,7 @@ impl Table {
         let (slot, _) = found.remove();
         self.len -= 1;
         let left = self.segments[segment].slots.len();
-        if left < MERGE_BELOW && left % 64 == 0 {
+        if left < MERGE_BELOW && left.is_multiple_of(64) {
             self.shrink(hash);
         }
         Some(slot)

@@ -1,0 +1,403 @@
+//! The connection itself: greeting, passwords, the selected database, the end.
+//!
+//! There is one user, `default`. It has the password of the setting `requirepass`, or none, and
+//! then everybody is let in whatever password they give.
+//!
+//! Redis: a failing AUTH in the middle of a pipeline may get no reply at all there, which puts the
+//! client out of step. Here every command gets its reply.
+
+use super::Handler;
+use super::args::Args;
+use super::row::*;
+use super::transaction::discard_transaction;
+use crate::engine::Engine;
+use crate::engine::session::{Closing, Replies, SessionKey};
+use crate::resp::error::CommandError;
+use crate::resp::reply::{PONG, Protocol};
+use crate::value::number::parse_i64;
+
+/// The version of Redis whose features and replies are offered.
+pub const REDIS_VERSION: &str = "7.4.0";
+/// The only user.
+pub const USER: &str = "default";
+
+const WRONG_PASSWORD: CommandError =
+    CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");
+
+/// The commands on the connection itself.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "ping",
+        arity: -1,
+        flags: flag::FAST,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Answers PONG, or repeats the message given.",
+        args: &[Arg::new("message", ArgKind::String).optional()],
+        subcommands: &[],
+        handler: Handler::Engine(ping),
+    },
+    Row {
+        name: "echo",
+        arity: 2,
+        flags: flag::LOADING | flag::STALE | flag::FAST,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Sends its argument back.",
+        args: &[Arg::new("message", ArgKind::String)],
+        subcommands: &[],
+        handler: Handler::Engine(echo),
+    },
+    Row {
+        name: "hello",
+        arity: -1,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::NO_AUTH
+            | flag::ALLOW_BUSY,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "6.0.0",
+        complexity: "O(1)",
+        summary: "Agrees on the protocol version and introduces the server.",
+        args: &[Arg::block("arguments", HELLO_ARGS).optional()],
+        subcommands: &[],
+        handler: Handler::Engine(hello),
+    },
+    Row {
+        name: "auth",
+        arity: -2,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::NO_AUTH
+            | flag::ALLOW_BUSY,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        complexity: "O(N) with N the number of the user's passwords",
+        summary: "Logs the connection in with a password, or a user and password.",
+        args: &[
+            Arg::new("username", ArgKind::String)
+                .optional()
+                .since("6.0.0"),
+            Arg::new("password", ArgKind::String),
+        ],
+        subcommands: &[],
+        handler: Handler::Engine(auth),
+    },
+    Row {
+        name: "select",
+        arity: 2,
+        flags: flag::LOADING | flag::STALE | flag::FAST,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Makes another database the connection's current one.",
+        args: &[Arg::new("index", ArgKind::Integer)],
+        subcommands: &[],
+        handler: Handler::Engine(select),
+    },
+    Row {
+        name: "quit",
+        arity: -1,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::NO_AUTH
+            | flag::ALLOW_BUSY,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Asks the server to hang up once pending replies are sent.",
+        args: &[],
+        subcommands: &[],
+        handler: Handler::Engine(quit),
+    },
+    Row {
+        name: "reset",
+        arity: 1,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::NO_AUTH
+            | flag::ALLOW_BUSY,
+        categories: category::FAST | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "6.2.0",
+        complexity: "O(1)",
+        summary: "Puts the connection back into the state it had when it was opened.",
+        args: &[],
+        subcommands: &[],
+        handler: Handler::Engine(reset),
+    },
+];
+
+/// Credentials within HELLO.
+const HELLO_AUTH: &[Arg] = &[
+    Arg::new("username", ArgKind::String),
+    Arg::new("password", ArgKind::String),
+];
+
+/// What may follow HELLO.
+const HELLO_ARGS: &[Arg] = &[
+    Arg::new("protover", ArgKind::Integer),
+    Arg::block("auth", HELLO_AUTH).token("AUTH").optional(),
+    Arg::new("clientname", ArgKind::String)
+        .token("SETNAME")
+        .optional(),
+];
+
+fn ping(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    if args.len() > 2 {
+        return Err(CommandError::WrongArity("ping".to_owned()));
+    }
+    let message = args.at(1);
+    let is_subscriber = engine.sessions[key].is_subscriber();
+    let mut reply = engine.reply(key);
+    match message {
+        // A subscriber of RESP2 reads nothing but arrays.
+        _ if is_subscriber => {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(message.unwrap_or_default());
+        }
+        Some(message) => reply.bulk(message),
+        None => reply.output().extend(PONG),
+    }
+    Ok(())
+}
+
+fn echo(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    engine.reply(key).bulk(args.get(1));
+    Ok(())
+}
+
+/// Compares in a time that depends on the length of `given` alone.
+fn is_same_secret(given: &[u8], secret: &[u8]) -> bool {
+    let mut difference = given.len() ^ secret.len();
+    for (i, &byte) in given.iter().enumerate() {
+        let other = secret.get(i % secret.len().max(1)).copied();
+        difference |= usize::from(byte ^ other.unwrap_or_default());
+    }
+    std::hint::black_box(difference) == 0
+}
+
+/// Lets a client in, or not.
+fn authenticate(
+    engine: &mut Engine,
+    key: SessionKey,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), CommandError> {
+    let secret = engine.config.requirepass.as_bytes();
+    let is_known = user == USER.as_bytes();
+    let is_right = secret.is_empty() || is_same_secret(password, secret);
+    if !(is_known && is_right) {
+        engine.metrics.auth_denied += 1;
+        return Err(WRONG_PASSWORD);
+    }
+    engine.sessions[key].is_authenticated = true;
+    Ok(())
+}
+
+fn auth(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let (user, password) = match args.len() {
+        2 if engine.config.requirepass.is_empty() => {
+            return Err(CommandError::text(
+                "ERR AUTH <password> called without any password configured for the default \
+                 user. Are you sure your configuration is correct?",
+            ));
+        }
+        2 => (USER.as_bytes(), args.get(1)),
+        3 => (args.get(1), args.get(2)),
+        _ => return Err(CommandError::Syntax),
+    };
+    authenticate(engine, key, user, password)?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// Checks a name for a client, a library or a version: no spaces, nothing that does not print.
+/// `what` stands before the error text.
+///
+/// # Errors
+/// It has other bytes.
+pub fn check_name(name: &[u8], what: &str) -> Result<(), CommandError> {
+    if name.iter().all(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    Err(CommandError::owned(format!(
+        "ERR {what} cannot contain spaces, newlines or special characters."
+    )))
+}
+
+/// What HELLO asks for.
+#[derive(Default)]
+struct Hello<'a> {
+    protocol: Option<Protocol>,
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Hello<'a> {
+    fn parse(args: Args<'a>) -> Result<Hello<'a>, CommandError> {
+        let mut hello = Hello::default();
+        let Some(version) = args.at(1) else {
+            return Ok(hello);
+        };
+        hello.protocol = Some(match parse_i64(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(CommandError::text("NOPROTO unsupported protocol version")),
+            None => {
+                return Err(CommandError::text(
+                    "ERR Protocol version is not an integer or out of range",
+                ));
+            }
+        });
+        let mut i = 2;
+        while i < args.len() {
+            let left = args.len() - i - 1;
+            if args.is(i, "auth") && left >= 2 {
+                hello.credentials = Some((args.get(i + 1), args.get(i + 2)));
+                i += 3;
+            } else if args.is(i, "setname") && left >= 1 {
+                check_name(args.get(i + 1), "Client names")?;
+                hello.name = Some(args.get(i + 1));
+                i += 2;
+            } else {
+                return Err(CommandError::owned(format!(
+                    "ERR Syntax error in HELLO option '{}'",
+                    args.text(i)
+                )));
+            }
+        }
+        Ok(hello)
+    }
+}
+
+fn hello(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let hello = Hello::parse(args)?;
+    if let Some((user, password)) = hello.credentials {
+        authenticate(engine, key, user, password)?;
+    }
+    let session = &mut engine.sessions[key];
+    if !session.is_authenticated {
+        return Err(CommandError::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = hello.name {
+        session.name = name.to_vec();
+    }
+    session.protocol = hello.protocol.unwrap_or(session.protocol);
+    let id = session.id as i64;
+    let number = match session.protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    };
+    let mut reply = engine.reply(key);
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(number);
+    reply.bulk(b"id");
+    reply.integer(id);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+fn select(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let number = args.integer(1)?;
+    if i32::try_from(number).is_err() {
+        return Err(CommandError::text(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    let db = usize::try_from(number)
+        .ok()
+        .filter(|&db| db < engine.keyspace.databases())
+        .ok_or(CommandError::DbIndexOutOfRange)?;
+    engine.sessions[key].db = db;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+fn quit(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
+    engine.reply(key).ok();
+    engine.close(key, Closing::AfterReply);
+    Ok(())
+}
+
+/// Everything but the connection's number, its library's name and its statistics starts anew.
+fn reset(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
+    discard_transaction(engine, key);
+    engine.unsubscribe_all(key);
+    let is_open = engine.config.requirepass.is_empty();
+    let session = &mut engine.sessions[key];
+    session.db = 0;
+    session.protocol = Protocol::Resp2;
+    session.is_authenticated = is_open;
+    session.name = Vec::new();
+    session.is_no_touch = false;
+    if session.replies != Replies::SkipThis {
+        session.replies = Replies::On;
+    }
+    engine.reply(key).simple("RESET");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_the_same_only_if_equal() {
+        let cases: &[(&str, &str, bool)] = &[
+            ("", "", true),
+            ("a", "", false),
+            ("", "a", false),
+            ("a", "a", true),
+            ("aa", "a", false),
+            ("a", "aa", false),
+            ("abc", "abd", false),
+            ("foobared", "foobared", true),
+        ];
+        for &(given, secret, is_same) in cases {
+            assert_eq!(
+                is_same_secret(given.as_bytes(), secret.as_bytes()),
+                is_same,
+                "{given:?} {secret:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Publish and subscribe.
+//!
+//! Each topic subscribed to or left is confirmed on its own, with the number of subscriptions
+//! left: channels and patterns together, shard channels apart. Confirmations are given to clients
+//! that want no replies, too.
+
+use super::Handler;
+use super::args::Args;
+use super::introspect;
+use super::row::*;
+use crate::engine::Engine;
+use crate::engine::pubsub::Topic;
+use crate::engine::session::SessionKey;
+use crate::resp::error::CommandError;
+use crate::value::glob;
+
+/// The commands of publish and subscribe.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "subscribe",
+        arity: -2,
+        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.0.0",
+        complexity: "O(N) with N the number of channels",
+        summary: "Receives what is published on the channels given.",
+        args: &[Arg::new("channel", ArgKind::String).multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(subscribe),
+    },
+    Row {
+        name: "unsubscribe",
+        arity: -1,
+        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.0.0",
+        complexity: "O(N) with N the number of channels",
+        summary: "Leaves the channels given, or all.",
+        args: &[Arg::new("channel", ArgKind::String).optional().multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(unsubscribe),
+    },
+    Row {
+        name: "psubscribe",
+        arity: -2,
+        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.0.0",
+        complexity: "O(N) with N the number of patterns",
+        summary: "Receives what is published on any channel that fits the patterns.",
+        args: &[Arg::new("pattern", ArgKind::Pattern).multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(psubscribe),
+    },
+    Row {
+        name: "punsubscribe",
+        arity: -1,
+        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.0.0",
+        complexity: "O(N) with N the number of patterns",
+        summary: "Drops the patterns given, or all.",
+        args: &[Arg::new("pattern", ArgKind::Pattern).optional().multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(punsubscribe),
+    },
+    Row {
+        name: "publish",
+        arity: 3,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE,
+        categories: category::PUBSUB | category::FAST,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.0.0",
+        complexity: "O(N+M) with N the channel's subscribers and M all subscribed patterns",
+        summary: "Sends a message to everyone who listens to a channel.",
+        args: &[
+            Arg::new("channel", ArgKind::String),
+            Arg::new("message", ArgKind::String),
+        ],
+        subcommands: &[],
+        handler: Handler::Engine(publish),
+    },
+    Row {
+        name: "ssubscribe",
+        arity: -2,
+        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[KeySpec::to_end(1, 1, key_flag::NOT_KEY)],
+        group: Group::PubSub,
+        since: "7.0.0",
+        complexity: "O(N) with N the number of shard channels",
+        summary: "Receives what is published on the shard channels given.",
+        args: &[Arg::new("shardchannel", ArgKind::String).multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(ssubscribe),
+    },
+    Row {
+        name: "sunsubscribe",
+        arity: -1,
+        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[KeySpec::to_end(1, 1, key_flag::NOT_KEY)],
+        group: Group::PubSub,
+        since: "7.0.0",
+        complexity: "O(N) with N the number of shard channels",
+        summary: "Leaves the shard channels given, or all.",
+        args: &[Arg::new("shardchannel", ArgKind::String)
+            .optional()
+            .multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(sunsubscribe),
+    },
+    Row {
+        name: "spublish",
+        arity: 3,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE,
+        categories: category::PUBSUB | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::NOT_KEY)],
+        group: Group::PubSub,
+        since: "7.0.0",
+        complexity: "O(N) with N the number of the shard channel's subscribers",
+        summary: "Sends a message to everyone who listens to a shard channel.",
+        args: &[
+            Arg::new("shardchannel", ArgKind::String),
+            Arg::new("message", ArgKind::String),
+        ],
+        subcommands: &[],
+        handler: Handler::Engine(spublish),
+    },
+    Row {
+        name: "pubsub",
+        arity: -2,
+        flags: 0,
+        categories: category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.8.0",
+        complexity: "That of the subcommand",
+        summary: "Groups the commands that look at subscriptions.",
+        args: &[],
+        subcommands: PUBSUB,
+        handler: Handler::Container,
+    },
+];
+
+/// Subcommands of PUBSUB.
+const PUBSUB: &[Row] = &[
+    Row {
+        name: "channels",
+        arity: -2,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.8.0",
+        complexity: "O(N) with N the number of channels in use, for a short pattern",
+        summary: "Lists the channels that have a subscriber.",
+        args: &[Arg::new("pattern", ArgKind::Pattern).optional()],
+        subcommands: &[],
+        handler: Handler::Engine(pubsub_channels),
+    },
+    Row {
+        name: "numpat",
+        arity: 2,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.8.0",
+        complexity: "O(1)",
+        summary: "Counts the different patterns subscribed to.",
+        args: &[],
+        subcommands: &[],
+        handler: Handler::Engine(pubsub_numpat),
+    },
+    Row {
+        name: "numsub",
+        arity: -2,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "2.8.0",
+        complexity: "O(N) with N the number of channels asked for",
+        summary: "Tells how many subscribers each channel given has.",
+        args: &[Arg::new("channel", ArgKind::String).optional().multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(pubsub_numsub),
+    },
+    Row {
+        name: "shardchannels",
+        arity: -2,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "7.0.0",
+        complexity: "O(N) with N the number of shard channels in use, for a short pattern",
+        summary: "Lists the shard channels that have a subscriber.",
+        args: &[Arg::new("pattern", ArgKind::Pattern).optional()],
+        subcommands: &[],
+        handler: Handler::Engine(pubsub_shardchannels),
+    },
+    Row {
+        name: "shardnumsub",
+        arity: -2,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        categories: category::PUBSUB | category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "7.0.0",
+        complexity: "O(N) with N the number of shard channels asked for",
+        summary: "Tells how many subscribers each shard channel given has.",
+        args: &[Arg::new("shardchannel", ArgKind::String)
+            .optional()
+            .multiple()],
+        subcommands: &[],
+        handler: Handler::Engine(pubsub_shardnumsub),
+    },
+    Row {
+        name: "help",
+        arity: 2,
+        flags: flag::LOADING | flag::STALE,
+        categories: category::SLOW,
+        keys: &[],
+        group: Group::PubSub,
+        since: "6.2.0",
+        complexity: "O(1)",
+        summary: "Lists the subcommands of PUBSUB with a line on each.",
+        args: &[],
+        subcommands: &[],
+        handler: Handler::Engine(introspect::help),
+    },
+];
+
+/// Tells a client that a subscription began or ended; no topic if there was none to end.
+fn confirm(engine: &mut Engine, key: SessionKey, what: &str, topic: Topic, name: Option<&[u8]>) {
+    let session = &engine.sessions[key];
+    let count = match topic {
+        Topic::Shard => session.shard_channels.len(),
+        Topic::Channel | Topic::Pattern => session.channels.len() + session.patterns.len(),
+    };
+    let mut reply = engine.confirmation_writer(key);
+    reply.push(3);
+    reply.bulk(what.as_bytes());
+    match name {
+        Some(name) => reply.bulk(name),
+        None => reply.null(),
+    }
+    reply.integer(count as i64);
+}
+
+fn subscribe_to(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+    topic: Topic,
+    what: &str,
+) -> Result<(), CommandError> {
+    for name in args.from(1) {
+        engine.subscribe(key, topic, name);
+        confirm(engine, key, what, topic, Some(name));
+    }
+    Ok(())
+}
+
+fn unsubscribe_from(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+    topic: Topic,
+    what: &str,
+) -> Result<(), CommandError> {
+    if args.len() > 1 {
+        for name in args.from(1) {
+            engine.unsubscribe(key, topic, name);
+            confirm(engine, key, what, topic, Some(name));
+        }
+        return Ok(());
+    }
+    let names = engine.subscribed(key, topic);
+    if names.is_empty() {
+        confirm(engine, key, what, topic, None);
+    }
+    for name in names {
+        engine.unsubscribe(key, topic, &name);
+        confirm(engine, key, what, topic, Some(&name));
+    }
+    Ok(())
+}
+
+fn subscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    subscribe_to(engine, key, args, Topic::Channel, "subscribe")
+}
+
+fn unsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    unsubscribe_from(engine, key, args, Topic::Channel, "unsubscribe")
+}
+
+fn psubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    subscribe_to(engine, key, args, Topic::Pattern, "psubscribe")
+}
+
+fn punsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    unsubscribe_from(engine, key, args, Topic::Pattern, "punsubscribe")
+}
+
+fn ssubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    subscribe_to(engine, key, args, Topic::Shard, "ssubscribe")
+}
+
+fn sunsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    unsubscribe_from(engine, key, args, Topic::Shard, "sunsubscribe")
+}
+
+fn publish(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let receivers = engine.publish(args.get(1), args.get(2));
+    engine.reply(key).integer(receivers as i64);
+    Ok(())
+}
+
+fn spublish(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let receivers = engine.publish_to_shard(args.get(1), args.get(2));
+    engine.reply(key).integer(receivers as i64);
+    Ok(())
+}
+
+fn reply_topics(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+    topic: Topic,
+) -> Result<(), CommandError> {
+    let names: Vec<Box<[u8]>> = engine
+        .pubsub
+        .topics(topic)
+        .keys()
+        .filter(|name| {
+            args.at(2)
+                .is_none_or(|pattern| glob::matches(pattern, name, false))
+        })
+        .cloned()
+        .collect();
+    let mut reply = engine.reply(key);
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name));
+    Ok(())
+}
+
+fn reply_listeners(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+    topic: Topic,
+) -> Result<(), CommandError> {
+    engine.reply(key).array(2 * (args.len() - 2));
+    for name in args.from(2) {
+        let count = engine.pubsub.listeners(topic, name);
+        let mut reply = engine.reply(key);
+        reply.bulk(name);
+        reply.integer(count as i64);
+    }
+    Ok(())
+}
+
+fn pubsub_channels(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    at_most_one_pattern(args)?;
+    reply_topics(engine, key, args, Topic::Channel)
+}
+
+fn pubsub_shardchannels(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    at_most_one_pattern(args)?;
+    reply_topics(engine, key, args, Topic::Shard)
+}
+
+fn at_most_one_pattern(args: Args<'_>) -> Result<(), CommandError> {
+    if args.len() > 3 {
+        return Err(introspect::wrong_subcommand(args));
+    }
+    Ok(())
+}
+
+fn pubsub_numpat(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
+    let count = engine.pubsub.topics(Topic::Pattern).len();
+    engine.reply(key).integer(count as i64);
+    Ok(())
+}
+
+fn pubsub_numsub(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    reply_listeners(engine, key, args, Topic::Channel)
+}
+
+fn pubsub_shardnumsub(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    reply_listeners(engine, key, args, Topic::Shard)
+}
