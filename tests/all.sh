@@ -40,7 +40,5 @@ step "build"
 cargo build --release
 step "tests"
 cargo nextest run --no-fail-fast
-step "fuzz smoke"
-bash fuzz/smoke.sh
 step "beside the peers, in short"
 .venv/bin/python benches/peers.py --venv .venv --short
