@@ -107,7 +107,9 @@ impl Engine {
     /// How late the oldest due key is, in ms; what lies in ended buckets is due.
     fn lateness_ms(&self) -> i64 {
         (0..self.keyspace.databases())
-            .filter_map(|db| self.keyspace.db(db).index.oldest_ripe())
+            .map(|db| &self.keyspace.db(db).index)
+            .filter(|index| !index.is_empty())
+            .filter_map(|index| index.oldest_ripe())
             .map(|end| self.reading.now.since(end))
             .max()
             .unwrap_or(0)
@@ -185,6 +187,9 @@ impl Engine {
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
         for db in 0..self.keyspace.databases() {
             drawn.clear();
+            if self.keyspace.db(db).index.is_empty() {
+                continue;
+            }
             let Some(coming) = self.keyspace.db(db).index.draw_coming(0, &mut drawn) else {
                 continue;
             };
@@ -238,6 +243,7 @@ impl Engine {
             .filter(|(_, session)| !session.output.is_empty())
             .map(|(key, _)| key)
             .collect();
+        self.has_backlog = !waiting.is_empty();
         waiting
             .into_iter()
             .for_each(|key| self.check_output_limit(key));
@@ -288,6 +294,9 @@ impl Engine {
         if self.collects() {
             for db in 0..self.keyspace.databases() {
                 let index = &self.keyspace.db(db).index;
+                if index.is_empty() {
+                    continue;
+                }
                 if index.ripe_len() > 0 {
                     return Some(0);
                 }
@@ -303,11 +312,7 @@ impl Engine {
             ms.into_iter().for_each(&mut sooner);
         }
         let is_active = self.jobs.housekept_commands != self.metrics.commands_processed;
-        let has_waiting = self
-            .sessions
-            .iter()
-            .any(|(_, session)| !session.output.is_empty());
-        if is_active || has_waiting {
+        if is_active || self.has_backlog {
             sooner(self.housekeeping_ms());
         } else if self.config.timeout_seconds > 0 && !self.sessions.is_empty() {
             sooner(1000);

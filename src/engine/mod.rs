@@ -116,6 +116,8 @@ pub struct Engine {
     pub ready: VecDeque<SessionKey>,
     /// Sessions with output to be written.
     pub unflushed: Vec<SessionKey>,
+    /// Some session could not be written all it is owed.
+    pub has_backlog: bool,
     /// Sessions that are to be closed.
     pub closing: Vec<SessionKey>,
     /// What the shell must do.
@@ -166,6 +168,7 @@ impl Engine {
             pause: None,
             ready: VecDeque::new(),
             unflushed: Vec::new(),
+            has_backlog: false,
             closing: Vec::new(),
             actions: Vec::new(),
             identity: Identity {

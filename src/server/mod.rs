@@ -288,6 +288,7 @@ impl<'a> Server<'a> {
                     self.engine.metrics.output_bytes += sent as u64;
                     session.bytes_out += sent as u64;
                     if !session.output.is_empty() {
+                        self.engine.has_backlog = true;
                         self.engine.check_output_limit(key);
                     }
                 }

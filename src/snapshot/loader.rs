@@ -24,6 +24,9 @@ use crate::store::Keyspace;
 use crate::store::entry::{INLINE_MAX, NewValue};
 use crate::value::Value;
 
+/// Records inserted together, after the places they go to have been asked for.
+const BATCH: usize = 32;
+
 /// Why a snapshot was not loaded.
 #[derive(Debug)]
 pub enum LoadError {
@@ -334,22 +337,35 @@ impl Loader {
             if chunk.db as usize >= keyspace.databases() {
                 return Err(self.reader.damaged(Fault::NoSuchDatabase(chunk.db)));
             }
+            let db = chunk.db as usize;
+            let mut batch = Vec::with_capacity(BATCH);
             for record in Records::new(payload, chunk.records) {
                 match record {
                     Ok(record) => {
                         volatile += u64::from(record.deadline.is_some());
-                        insert(
-                            keyspace,
-                            chunk.db as usize,
-                            &record,
-                            reading,
-                            self.options,
-                            &mut self.loaded,
-                        );
+                        batch.push((keyspace.look_ahead(db, record.key), record));
                     }
                     Err(error) => fault = Some(error),
                 }
+                if batch.len() == BATCH {
+                    insert_all(
+                        keyspace,
+                        db,
+                        &mut batch,
+                        reading,
+                        self.options,
+                        &mut self.loaded,
+                    );
+                }
             }
+            insert_all(
+                keyspace,
+                db,
+                &mut batch,
+                reading,
+                self.options,
+                &mut self.loaded,
+            );
         }
         self.reader.count(u64::from(chunk.records), volatile);
         match fault {
@@ -359,9 +375,22 @@ impl Loader {
     }
 }
 
-fn insert(
+fn insert_all(
     keyspace: &mut Keyspace,
     db: usize,
+    batch: &mut Vec<(u64, StringRecord<'_>)>,
+    reading: &Reading,
+    options: LoadOptions,
+    loaded: &mut Loaded,
+) {
+    for (hash, record) in batch.drain(..) {
+        insert(keyspace, (db, hash), &record, reading, options, loaded);
+    }
+}
+
+fn insert(
+    keyspace: &mut Keyspace,
+    (db, hash): (usize, u64),
     record: &StringRecord<'_>,
     reading: &Reading,
     options: LoadOptions,
@@ -381,7 +410,14 @@ fn insert(
     } else {
         NewValue::Inline(record.value)
     };
-    let was_there = keyspace.load(db, record.key, value, deadline, record.is_edited, reading);
+    let was_there = keyspace.load(
+        db,
+        (hash, record.key),
+        value,
+        deadline,
+        record.is_edited,
+        reading,
+    );
     loaded.keys += 1;
     loaded.duplicates += u64::from(was_there);
 }

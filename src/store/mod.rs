@@ -459,16 +459,16 @@ impl Keyspace {
     }
 
     /// Adds a key from a snapshot. A key that is there already is replaced; true if so.
+    /// `hash` comes from [`Keyspace::look_ahead`].
     pub fn load(
         &mut self,
         db: usize,
-        key: &[u8],
+        (hash, key): (u64, &[u8]),
         value: NewValue<'_>,
         deadline: Option<Deadline>,
         is_edited: bool,
         reading: &Reading,
     ) -> bool {
-        let hash = self.placement.hash(key);
         let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
         let parts = Parts {
             key,
