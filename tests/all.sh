@@ -40,5 +40,8 @@ step "build"
 cargo build --release
 step "tests"
 cargo nextest run --no-fail-fast
+step "reply for reply beside redis-server"
+.venv/bin/python tests/differential.py --protocol 2
+.venv/bin/python tests/differential.py --protocol 3
 step "beside the peers, in short"
 .venv/bin/python benches/peers.py --venv .venv --short
