@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mayfly::clock::{Clock, ManualClock, UnixMillis};
 use mayfly::command::dispatch::run_ready;
 use mayfly::config::Config;
-use mayfly::engine::{Engine, Origin, SessionKey};
+use mayfly::engine::session::SessionKey;
+use mayfly::engine::{Engine, Origin};
 
 /// When the clock of every simulation starts, Unix ms.
 pub const START: i64 = 1_700_000_000_000;
