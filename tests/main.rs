@@ -1,0 +1,14 @@
+//! Integration tests: transcripts in virtual time, a model, snapshots, the real binary, tidiness.
+
+#[path = "main/binary.rs"]
+mod binary;
+#[path = "main/model.rs"]
+mod model;
+#[path = "main/sim.rs"]
+mod sim;
+#[path = "main/snapshot.rs"]
+mod snapshot;
+#[path = "main/tidy.rs"]
+mod tidy;
+#[path = "main/transcripts.rs"]
+mod transcripts;

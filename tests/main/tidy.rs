@@ -1,0 +1,109 @@
+//! Rules on the text of the sources that no compiler checks.
+
+use std::path::{Path, PathBuf};
+
+/// Every module of the crate; each uses only those before it.
+const ORDER: [&str; 10] = [
+    "clock", "config", "value", "resp", "expiry", "store", "snapshot", "engine", "command",
+    "server",
+];
+
+/// The files where `unsafe` may be written.
+const UNSAFE: [&str; 2] = ["store/entry.rs", "store/prefetch.rs"];
+
+const LINE_WIDTH: usize = 100;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
+    let entries = std::fs::read_dir(dir).expect("a directory of sources");
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            let text = std::fs::read_to_string(&path).expect("a source");
+            found.push((path, text));
+        }
+    }
+}
+
+fn files_in(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    rust_files(&root().join(folder), &mut found);
+    assert!(!found.is_empty());
+    found
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for folder in ["src", "tests"] {
+        for (path, text) in files_in(folder) {
+            assert!(text.starts_with("//! "), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_line_is_too_long() {
+    for folder in ["src", "tests", "benches"] {
+        for (path, text) in files_in(folder) {
+            for (i, line) in text.lines().enumerate() {
+                let width = line.chars().count();
+                // A banner is drawn in one literal.
+                let is_literal = line.trim_start().starts_with('"');
+                let place = format!("{}:{}", path.display(), i + 1);
+                assert!(width <= LINE_WIDTH || is_literal, "{place}: {width}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_its_two_files() {
+    let src = root().join("src");
+    for (path, text) in files_in("src") {
+        let name = path.strip_prefix(&src).expect("it is in src");
+        if text.contains("allow(unsafe_code)") {
+            let is_known = UNSAFE.iter().any(|known| name == Path::new(known));
+            assert!(is_known, "{}", path.display());
+        }
+    }
+}
+
+/// The module after each `crate::` of the code, comments aside.
+fn used_modules(text: &str) -> Vec<String> {
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let mut used = Vec::new();
+    for line in code {
+        for rest in line.split("crate::").skip(1) {
+            let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            used.push(rest.chars().take_while(is_name).collect());
+        }
+    }
+    used
+}
+
+#[test]
+fn modules_use_only_those_above_them() {
+    let src = root().join("src");
+    for (path, text) in files_in("src") {
+        let name = path.strip_prefix(&src).expect("it is in src");
+        let top = name.iter().next().expect("a name").to_string_lossy();
+        let module = top.strip_suffix(".rs").unwrap_or(&top);
+        if ["lib", "main"].contains(&module) {
+            continue;
+        }
+        let own = ORDER.iter().position(|known| *known == module);
+        let own = own.unwrap_or_else(|| panic!("{module} has no place in the order"));
+        for used in used_modules(&text) {
+            let place = ORDER.iter().position(|known| *known == used);
+            let is_above = place.is_some_and(|place| place <= own);
+            assert!(is_above, "{} uses {used}", path.display());
+        }
+    }
+}

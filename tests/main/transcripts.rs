@@ -1,0 +1,495 @@
+//! Transcripts in virtual time: what each request answers, to the millisecond.
+
+use mayfly::config::{Config, NotifyFlags};
+
+use crate::sim::{START, Sim};
+
+#[test]
+fn a_key_lives_until_its_millisecond() {
+    for set in [
+        "set k v px 100",
+        "psetex k 100 v",
+        "set k v pxat 1700000000100",
+    ] {
+        let mut sim = Sim::new();
+        sim.expect(set, "+OK");
+        sim.script("+99\nget k=>$1 v\npttl k=>:1\nexists k=>:1\ndbsize=>:1\ntype k=>+string");
+        sim.script("+1\nget k=>$-1\npttl k=>:-2\nexists k=>:0\ndbsize=>:0\ntype k=>+none");
+        sim.script("+1\nget k=>$-1\nttl k=>:-2\nexpiretime k=>:-2\ndbsize=>:0\nkeys *=>*0");
+    }
+}
+
+#[test]
+fn every_kind_of_deadline_ends_at_its_millisecond() {
+    for (request, ms) in [
+        ("expire k 1", 1_000),
+        ("pexpire k 1", 1),
+        ("expireat k 1700000002", 2_000),
+        ("pexpireat k 1700000000777", 777),
+        ("getex k ex 3", 3_000),
+        ("getex k px 4", 4),
+        ("getex k exat 1700000001", 1_000),
+        ("getex k pxat 1700000000009", 9),
+    ] {
+        let mut sim = Sim::new();
+        sim.expect("set k v", "+OK");
+        sim.run(request);
+        sim.expect("pexpiretime k", &format!(":{}", START + ms));
+        sim.clock.advance_ms(ms as u64 - 1);
+        sim.expect("pttl k", ":1");
+        sim.clock.advance_ms(1);
+        sim.expect("pttl k", ":-2");
+        sim.expect("get k", "$-1");
+    }
+}
+
+#[test]
+fn expire_checks_options_then_the_number_then_the_key() {
+    Sim::new().script(
+        r#"
+        expire nokey abc => {value is not an integer or out of range}
+        expire k abc FOO => {Unsupported option FOO}
+        expire k => {wrong number of arguments for 'expire' command}
+        pexpireat k => {wrong number of arguments for 'pexpireat' command}
+        set k v => +OK
+        expire k 1.5 => {value is not an integer or out of range}
+        expire k "" => {value is not an integer or out of range}
+        expire k +10 => {value is not an integer or out of range}
+        expire k 010 => {value is not an integer or out of range}
+        expire k 1e3 => {value is not an integer or out of range}
+        expire k 9223372036854775808 => {value is not an integer or out of range}
+        expire k 1 Foo => {Unsupported option Foo}
+        expire k 1 nx xx => {NX and XX, GT or LT options at the same time are not compatible}
+        expire k 1 nx gt => {NX and XX, GT or LT options at the same time are not compatible}
+        expire k 1 lt nx => {NX and XX, GT or LT options at the same time are not compatible}
+        expire k 1 gt lt => {GT and LT options at the same time are not compatible}
+        expire k 9223372036854775807 => {invalid expire time in 'expire' command}
+        expire k -9223372036854775808 => {invalid expire time in 'expire' command}
+        expire k 9223370336854776 => {invalid expire time in 'expire' command}
+        pexpire k 9223372036854775807 => {invalid expire time in 'pexpire' command}
+        expireat k 9223372036854776 => {invalid expire time in 'expireat' command}
+        ttl k => :-1
+        expire k 9223370336854775 => :1
+        pexpireat k 9223372036854775807 => :1
+        pexpiretime k => :9223372036854775807
+        expire nokey 10 => :0
+        pexpire k -9223372036854775808 => :1
+        exists k => :0
+        set k v => +OK
+        pexpireat k -9223372036854775808 => :1
+        exists k => :0
+        "#,
+    );
+}
+
+#[test]
+fn conditions_of_expire() {
+    Sim::new().script(
+        "
+        set k v => +OK
+        expire k 10 xx => :0
+        expire k 10 gt => :0
+        expire k -1 gt => :0
+        expire k -1 xx => :0
+        expire k 10 lt => :1
+        expire k 20 nx => :0
+        expire k 10 gt => :0
+        expire k 10 lt => :0
+        expire k 11 gt => :1
+        expire k 11 xx gt => :0
+        expire k 12 xx gt gt => :1
+        expire k 5 xx lt => :1
+        expire k -1 gt => :0
+        pttl k => :5000
+        expire k -1 lt => :1
+        exists k => :0
+        set k v => +OK
+        expire k -1 nx => :1
+        exists k => :0
+        set k v px 5 => +OK
+        +5
+        expire k 10 => :0
+        persist k => :0
+        ",
+    );
+}
+
+#[test]
+fn ttl_rounds_to_the_nearest_second() {
+    Sim::new().script(
+        "
+        set k v px 400 => +OK
+        ttl k => :0
+        set k v px 499 => +OK
+        ttl k => :0
+        set k v px 500 => +OK
+        ttl k => :1
+        set k v px 1001 => +OK
+        ttl k => :1
+        set k v px 1500 => +OK
+        ttl k => :2
+        pexpireat k 1700000005501 => :1
+        expiretime k => :1700000006
+        pexpiretime k => :1700000005501
+        pexpireat k 1700000005499 => :1
+        expiretime k => :1700000005
+        persist k => :1
+        persist k => :0
+        ttl k => :-1
+        expiretime k => :-1
+        pexpiretime k => :-1
+        ttl no => :-2
+        pexpiretime no => :-2
+        persist no => :0
+        ",
+    );
+}
+
+#[test]
+fn options_of_set() {
+    Sim::new().script(
+        "
+        set k v ex 0 => {invalid expire time in 'set' command}
+        set k v px -1 => {invalid expire time in 'set' command}
+        set k v exat 0 => {invalid expire time in 'set' command}
+        set k v ex 9223372036854775807 => {invalid expire time in 'set' command}
+        set k v px 9223372036854775807 => {invalid expire time in 'set' command}
+        set k v ex abc => {value is not an integer or out of range}
+        set k v ex => {syntax error}
+        set k v ex 1 px 1 => {syntax error}
+        set k v ex 1 keepttl => {syntax error}
+        set k v keepttl ex 1 => {syntax error}
+        set k v nx xx => {syntax error}
+        set k v foo => {syntax error}
+        exists k => :0
+        set k v ex 1 ex 2 => +OK
+        pttl k => :2000
+        set k w get get => $1 v
+        ttl k => :-1
+        set k v exat 1 => +OK
+        exists k => :0
+        set k v => +OK
+        set k w pxat 1 get => $1 v
+        exists k => :0
+        set k w pxat 1 nx => +OK
+        set k w pxat 1 get => $-1
+        setex k 0 v => {invalid expire time in 'setex' command}
+        psetex k -5 v => {invalid expire time in 'psetex' command}
+        setex k 9223372036854775807 v => {invalid expire time in 'setex' command}
+        setex k abc v => {value is not an integer or out of range}
+        set k v px 100 => +OK
+        set k w nx => $-1
+        set no w xx => $-1
+        set k w nx get => $1 v
+        setnx k w => :0
+        pttl k => :100
+        set k w keepttl => +OK
+        pttl k => :100
+        +100
+        set k w xx => $-1
+        set k w keepttl => +OK
+        ttl k => :-1
+        set n v nx get => $-1
+        get n => $1 v
+        ",
+    );
+}
+
+#[test]
+fn options_of_getex() {
+    Sim::new().script(
+        "
+        set k v => +OK
+        getex k ex 0 => {invalid expire time in 'getex' command}
+        getex k exat 0 => {invalid expire time in 'getex' command}
+        getex k px 9223372036854775807 => {invalid expire time in 'getex' command}
+        getex k ex x => {value is not an integer or out of range}
+        getex k ex 1 px 1 => {syntax error}
+        getex k ex 1 persist => {syntax error}
+        getex k keepttl => {syntax error}
+        getex k nx => {syntax error}
+        getex k => $1 v
+        ttl k => :-1
+        getex k px 70 => $1 v
+        getex k => $1 v
+        pttl k => :70
+        getex k persist => $1 v
+        ttl k => :-1
+        getex k pxat 1 => $1 v
+        exists k => :0
+        getex k ex 10 => $-1
+        set k v px 1 => +OK
+        getdel k => $1 v
+        getdel k => $-1
+        ",
+    );
+}
+
+#[test]
+fn who_keeps_and_who_drops_the_deadline() {
+    Sim::new().script(
+        "
+        set n 1 px 100 => +OK
+        incr n => :2
+        decr n => :1
+        incrby n 5 => :6
+        decrby n 2 => :4
+        incrbyfloat n 0.5 => $3 4.5
+        append n 1 => :4
+        setrange n 0 9 => :4
+        get n => $4 9.51
+        pttl n => :100
+        getset n 1 => $4 9.51
+        ttl n => :-1
+        pexpire n 100 => :1
+        mset n 2 m 3 => +OK
+        ttl n => :-1
+        pexpire n 100 => :1
+        msetnx n 5 q 6 => :0
+        exists q => :0
+        pttl n => :100
+        rename n n => +OK
+        pttl n => :100
+        set o x px 500 => +OK
+        rename n o => +OK
+        pttl o => :100
+        set p y => +OK
+        rename p o => +OK
+        ttl o => :-1
+        pexpire o 50 => :1
+        copy o c => :1
+        pttl c => :50
+        copy m c => :0
+        copy m c replace => :1
+        ttl c => :-1
+        move o 1 => :1
+        exists o => :0
+        select 1 => +OK
+        pttl o => :50
+        swapdb 0 1 => +OK
+        select 0 => +OK
+        pttl o => :50
+        ",
+    );
+}
+
+#[test]
+fn a_write_to_a_dead_key_is_a_write_to_none() {
+    Sim::new().script(
+        r#"
+        mset z 1 => +OK
+        set a 5 px 1 => +OK
+        set b x px 1 => +OK
+        set c x px 1 => +OK
+        set d x px 1 => +OK
+        set e x px 1 => +OK
+        set f x px 1 => +OK
+        set g x px 1 => +OK
+        set h x px 1 => +OK
+        +1
+        incr a => :1
+        ttl a => :-1
+        append b yy => :2
+        setrange c 2 z => :3
+        get c => $3 __z
+        del d => :0
+        unlink d => :0
+        rename e ee => {no such key}
+        copy f ff => :0
+        renamenx z g => :1
+        ttl g => :-1
+        msetnx h 1 i 2 => :1
+        touch f => :0
+        randomkey => $-1
+        "#
+        .replace("randomkey => $-1", "strlen f => :0")
+        .replace("__z", "\0\0z")
+        .as_str(),
+    );
+}
+
+#[test]
+fn dbsize_counts_the_living_only() {
+    let mut sim = Sim::new();
+    for i in 0..1_000 {
+        sim.expect(&format!("set k{i} v px {}", i + 1), "+OK");
+    }
+    for dead in 0..=1_000 {
+        sim.expect("dbsize", &format!(":{}", 1_000 - dead));
+        sim.clock.advance_ms(1);
+    }
+}
+
+#[test]
+fn scan_sees_what_stays_while_others_come_and_go() {
+    let mut sim = Sim::new();
+    for i in 0..2_000 {
+        sim.expect(&format!("set stay{i} v"), "+OK");
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut cursor = "0".to_owned();
+    let mut other = 0;
+    loop {
+        let reply = sim.run(&format!("scan {cursor} count 10"));
+        let words: Vec<&str> = reply.split(' ').collect();
+        words[2].clone_into(&mut cursor);
+        let keys = words.iter().filter(|word| word.starts_with("stay"));
+        seen.extend(keys.map(|key| key.to_string()));
+        for _ in 0..100 {
+            if other < 20_000 {
+                sim.expect(&format!("set other{other} v px 5000"), "+OK");
+            } else if other < 40_000 {
+                sim.expect(&format!("del other{}", other - 20_000), ":1");
+            }
+            other += 1;
+        }
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 2_000);
+}
+
+fn notifying() -> Sim {
+    let config = Config {
+        notify_keyspace_events: NotifyFlags::parse("KEA").expect("flags"),
+        ..Config::default()
+    };
+    Sim::with(config, 1)
+}
+
+#[test]
+fn expired_is_sent_by_an_idle_server_within_18_ms() {
+    for ttl in [1, 7, 50, 999, 12_345] {
+        let mut sim = notifying();
+        let listener = sim.connect();
+        sim.run_as(listener, "subscribe __keyevent@0__:expired");
+        sim.expect(&format!("set k v px {ttl}"), "+OK");
+        for _ in 0..ttl - 1 {
+            sim.advance(1);
+            assert_eq!(sim.received(listener), "", "before the deadline");
+        }
+        let mut late = 0;
+        while sim.received(listener).is_empty() {
+            assert!(late < 19, "px {ttl}: no event 18 ms after the deadline");
+            sim.advance(1);
+            late += 1;
+        }
+    }
+}
+
+/// The events of requests, as `event key` pairs.
+#[track_caller]
+fn events_of(sim: &mut Sim, requests: &[&str], expected: &str) {
+    let listener = sim.connect();
+    sim.run_as(listener, "psubscribe __keyevent@0__:*");
+    for request in requests {
+        sim.run(request);
+    }
+    let text = sim.received(listener);
+    let words: Vec<&str> = text.split(' ').collect();
+    let events: Vec<String> = words
+        .chunks(9)
+        .map(|chunk| format!("{} {}", &chunk[6]["__keyevent@0__:".len()..], chunk[8]))
+        .collect();
+    assert_eq!(events.join(", "), expected, "{requests:?}");
+    sim.run_as(listener, "punsubscribe");
+}
+
+#[test]
+fn events_follow_what_happened() {
+    let mut sim = notifying();
+    events_of(&mut sim, &["set k v"], "set k");
+    events_of(&mut sim, &["set k v ex 10"], "set k, expire k");
+    events_of(&mut sim, &["persist k", "persist k", "get k"], "persist k");
+    events_of(&mut sim, &["expire k 10"], "expire k");
+    events_of(&mut sim, &["getex k persist"], "persist k");
+    events_of(&mut sim, &["expire k -1"], "del k");
+    sim.script("set k v px 5=>+OK\n+5");
+    events_of(&mut sim, &["get k"], "expired k");
+    sim.script("set k v px 5=>+OK\n+5");
+    events_of(&mut sim, &["set k v"], "expired k, set k");
+    events_of(&mut sim, &["rename k j"], "rename_from k, rename_to j");
+    events_of(&mut sim, &["copy j i"], "copy_to i");
+    events_of(&mut sim, &["getdel i", "del j"], "del i, del j");
+    events_of(&mut sim, &["incr n", "append n 1"], "incrby n, append n");
+}
+
+#[test]
+fn watch_notices_death_and_change() {
+    let mut sim = Sim::new();
+    let other = sim.connect();
+    sim.script("set k v px 10=>+OK\nwatch k=>+OK\nmulti=>+OK\nget k=>+QUEUED\n+10\nexec=>*-1");
+    sim.script("set k v=>+OK\nwatch k=>+OK\nmulti=>+OK\nget k=>+QUEUED");
+    sim.run_as(other, "expire k 100");
+    sim.expect("exec", "*-1");
+    sim.script("watch k=>+OK\nunwatch=>+OK\nmulti=>+OK\nget k=>+QUEUED");
+    sim.run_as(other, "set k w");
+    sim.expect("exec", "*1 $1 w");
+}
+
+#[test]
+fn time_stands_still_inside_exec() {
+    let mut sim = Sim::new();
+    sim.script("set k v px 60=>+OK\nmulti=>+OK\npttl k=>+QUEUED");
+    for _ in 0..100 {
+        sim.expect("get k", "+QUEUED");
+    }
+    sim.script("set j w px 1=>+QUEUED\nget j=>+QUEUED\npttl k=>+QUEUED");
+    sim.clock.cost_us = 5_000;
+    let reply = sim.run("exec");
+    assert!(!reply.contains("$-1"), "{reply}");
+    let words: Vec<&str> = reply.split(' ').collect();
+    assert_eq!(words[1], words[words.len() - 1]);
+    sim.expect("get j", "$-1");
+}
+
+#[test]
+fn floats_are_added_in_decimal_as_redis_shows_them() {
+    let mut sim = Sim::new();
+    sim.script(
+        "
+        set f 0.1 => +OK
+        incrbyfloat f 0.2 => $3 0.3
+        set f 3e-10 => +OK
+        incrbyfloat f 0 => $12 0.0000000003
+        set f 5.0e3 => +OK
+        incrbyfloat f 200 => $4 5200
+        set f abc => +OK
+        incrbyfloat f 1 => {value is not a valid float}
+        set f 10 => +OK
+        incrbyfloat f nan => {value is not a valid float}
+        incrbyfloat f -10 => $1 0
+        ",
+    );
+    sim.expect("set f 1.7e308", "+OK");
+    let reply = sim.run("incrbyfloat f 0");
+    assert!(reply.starts_with("$309 17"), "{reply}");
+    assert_eq!(reply.len(), "$309 ".len() + 309);
+}
+
+#[test]
+fn messages_reach_channels_and_patterns() {
+    let mut sim = Sim::new();
+    let (a, b) = (sim.connect(), sim.connect());
+    assert_eq!(
+        sim.run_as(a, "subscribe c d"),
+        "*3 $9 subscribe $1 c :1 *3 $9 subscribe $1 d :2"
+    );
+    assert_eq!(sim.run_as(b, "psubscribe c*"), "*3 $10 psubscribe $2 c* :1");
+    sim.expect("publish c hi", ":2");
+    assert_eq!(sim.received(a), "*3 $7 message $1 c $2 hi");
+    assert_eq!(sim.received(b), "*4 $8 pmessage $2 c* $1 c $2 hi");
+    sim.expect("publish d x", ":1");
+    sim.expect("publish e x", ":0");
+    sim.expect("pubsub channels", "*2 $1 c $1 d");
+    sim.expect("pubsub numpat", ":1");
+    sim.expect("pubsub numsub c e", "*4 $1 c :1 $1 e :0");
+    assert_eq!(
+        sim.run_as(a, "get k"),
+        "*3 $7 message $1 d $1 x -ERR Can't execute 'get': only (P|S)SUBSCRIBE / \
+         (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+    );
+    assert_eq!(sim.run_as(a, "unsubscribe c"), "*3 $11 unsubscribe $1 c :1");
+    sim.expect("publish c hi", ":1");
+}
