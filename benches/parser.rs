@@ -25,7 +25,8 @@ fn pipelines(c: &mut Criterion) {
         (
             "set_ex_100",
             format!(
-                "*5\r\n$3\r\nSET\r\n$16\r\nkey:000000012345\r\n$100\r\n{value}\r\n$2\r\nEX\r\n$4\r\n3600\r\n"
+                "*5\r\n$3\r\nSET\r\n$16\r\nkey:000000012345\r\n\
+                 $100\r\n{value}\r\n$2\r\nEX\r\n$4\r\n3600\r\n"
             ),
         ),
         ("inline_get", String::from("GET key:000000012345\r\n")),

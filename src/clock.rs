@@ -9,7 +9,8 @@
 //! With `expire-clock wall` the server's time *is* the wall clock and the offset is always zero.
 //!
 //! Invariants: a [`SystemClock`] in monotonic mode never goes back. `wall = internal + offset`.
-//! The offset only moves when the wall clock has left it by [`OFFSET_TOLERANCE_US`] or more, so that
+//! The offset only moves when the wall clock has left it by [`OFFSET_TOLERANCE_US`] or more, so
+//! that
 //! an absolute deadline is echoed exactly although the two clocks are read at different instants.
 //!
 //! Not here: comparing a deadline with now (`expiry`).

@@ -223,7 +223,14 @@ fn banner(config: &Config) {
         format!("{}:{}", config.bind.join(" "), config.port)
     };
     println!(
-        "\n   .  ' .      Mayfly {version} (64 bit)\n    \\  |  /     \n  '-- (o) --'  Listening on {place}\n    /  |  \\     PID: {}\n   '   |   '\n       '        A server for keys that expire.\n",
+        "
+   .  ' .      Mayfly {version} (64 bit)
+    \\  |  /
+  '-- (o) --'  Listening on {place}
+    /  |  \\     PID: {}
+   '   |   '
+       '        A server for keys that expire.
+",
         std::process::id()
     );
     log::warn!(

@@ -40,6 +40,8 @@ step "build"
 cargo build --release
 step "tests"
 cargo nextest run --no-fail-fast
+step "fuzz smoke"
+bash fuzz/smoke.sh
 step "reply for reply beside redis-server"
 .venv/bin/python tests/differential.py --protocol 2
 .venv/bin/python tests/differential.py --protocol 3

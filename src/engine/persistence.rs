@@ -384,7 +384,7 @@ impl Engine {
         );
         if loaded.clock_behind_ms > 1_000 {
             log::warn!(
-                "The clock is {} ms behind the time of the snapshot; deadlines are kept as they are",
+                "The clock is {} ms behind the time of the snapshot; deadlines stay as they are",
                 loaded.clock_behind_ms
             );
         }

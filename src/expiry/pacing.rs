@@ -10,7 +10,8 @@
 //! others are the audit, drawn from all volatile keys alike; those rounds go on while over a tenth
 //! of what was audited was dead, Redis' rule, and keep `expired_stale_perc` unbiased.
 //!
-//! *Refiling ahead.* A coming bucket is refiled at twice the pace that would be done when it begins.
+//! *Refiling ahead.* A coming bucket is refiled at twice the pace that would be done when it
+//! begins.
 //!
 //! Not here: measuring, and the decision what else may run in a turn (the engine's pacer).
 

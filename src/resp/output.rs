@@ -206,7 +206,8 @@ impl Output {
         end - self.tail_skip
     }
 
-    /// Removes written bytes from the tail: at no cost if that is all of it, otherwise when there are
+    /// Removes written bytes from the tail: at no cost if that is all of it, otherwise when there
+    /// are
     /// as many of them as must be moved.
     fn compact(&mut self) {
         if self.tail_skip == self.tail.len() {

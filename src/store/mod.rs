@@ -15,7 +15,8 @@
 //! note it, and [`Keyspace::settle_noted`] removes it when the command ends.
 //!
 //! Invariants: every change of a key goes through this folder and leaves its [`change::Change`];
-//! the only interior mutability is `Live`'s notes and the hit counters, which belong to this module alone.
+//! the only interior mutability is `Live`'s notes and the hit counters, which belong to this
+//! module alone.
 //!
 //! Not here: what a command means (`command`), when jobs run (`engine`).
 
@@ -684,7 +685,8 @@ impl Live<'_> {
             .find(self.space.hash(key), key)
     }
 
-    /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and of
+    /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and
+    /// of
     /// the index.
     pub fn memory_usage(&self, key: &[u8]) -> Option<usize> {
         let slot = self.autopsy(key)?;

@@ -21,7 +21,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 fn what_is_saved_is_loaded() {
     let dir = TempDir::new();
     let mut sim = Sim::saving_in(&dir, 1);
-    let long = "x".repeat(100_000);
+    let long = "x".repeat(60_000);
     sim.expect(&format!("set long {long}"), "+OK");
     sim.script("set n 12 px 500=>+OK\nset gone v px 1=>+OK\nset z \"\"=>+OK");
     sim.script("select 15=>+OK\nset other v=>+OK\npexpireat other 9223372036854775807=>:1\n+1");
@@ -32,7 +32,7 @@ fn what_is_saved_is_loaded() {
     other.jobs();
     other.engine.load_now().expect("it loads");
     other.engine.keyspace.check();
-    other.expect("get long", &format!("$100000 {long}"));
+    other.expect("get long", &format!("$60000 {long}"));
     other.script("dbsize=>:3\npttl n=>:499\nttl z=>:-1\nstrlen z=>:0\nget gone=>$-1");
     other.script("select 15=>+OK\npexpiretime other=>:9223372036854775807\ndbsize=>:1");
     other.script("select 0=>+OK\n+498\nget n=>$2 12\n+1\nget n=>$-1\ndbsize=>:2");
