@@ -300,9 +300,8 @@ fn a_write_to_a_dead_key_is_a_write_to_none() {
         ttl g => :-1
         msetnx h 1 i 2 => :1
         touch f => :0
-        randomkey => $-1
+        strlen f => :0
         "#
-        .replace("randomkey => $-1", "strlen f => :0")
         .replace("__z", "\0\0z")
         .as_str(),
     );
