@@ -62,7 +62,8 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
     if !engine.config.debug_command.allows(is_local) {
         return Err(CommandError::text(
             "ERR DEBUG command not allowed. If the enable-debug-command option is set to \
-             \"local\", you can run it from a local connection, otherwise you need to set this option in the \
+             \"local\", you can run it from a local \
+             connection, otherwise you need to set this option in the \
              configuration file, and then restart the server.",
         ));
     }
