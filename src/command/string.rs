@@ -535,16 +535,23 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     let key = args.get(1);
     let mut option = None;
     let mut persists = false;
-    if args.len() > 2 {
-        if args.len() == 3 && args.is(2, "persist") {
+    let mut i = 2;
+    while i < args.len() {
+        if args.is(i, "persist") && option.is_none() {
             persists = true;
-        } else if args.len() == 4
-            && let Some(parsed) = TtlOption::parse(args, 2)
+        } else if let Some(parsed) = TtlOption::parse(args, i)
+            && !persists
+            && option
+                .as_ref()
+                .is_none_or(|other: &TtlOption<'_>| other.is_same_kind(&parsed))
         {
+            // The same option twice is accepted, and the last one wins.
             option = Some(parsed);
+            i += 1;
         } else {
             return Err(CommandError::Syntax);
         }
+        i += 1;
     }
     // Redis answers nil for a missing key before it looks at the number.
     let Some(value) = live.string(key)? else {

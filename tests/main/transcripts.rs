@@ -492,3 +492,11 @@ fn messages_reach_channels_and_patterns() {
     assert_eq!(sim.run_as(a, "unsubscribe c"), "*3 $11 unsubscribe $1 c :1");
     sim.expect("publish c hi", ":1");
 }
+
+#[test]
+fn getex_takes_the_same_option_twice() {
+    let mut sim = Sim::new();
+    sim.script("set a b=>+OK\ngetex a ex 100 ex 200=>$1 b\nttl a=>:200");
+    sim.script("getex a persist persist=>$1 b\nttl a=>:-1");
+    sim.script("getex a ex 100 px 200=>-ERR syntax error\ngetex a persist ex 1=>-ERR syntax error");
+}
