@@ -257,6 +257,12 @@ fn may_write(entry: &Entry) -> bool {
     entry.row.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0
 }
 
+/// A page can make a browser send HTTP to this port, with commands in it: its first words end the
+/// connection, as in Redis.
+fn is_from_a_browser(args: Args<'_>) -> bool {
+    args.is(0, "post") || args.is(0, "host:")
+}
+
 /// Checks a request and runs it, queues it or refuses it. Leaves exactly one reply, or none if
 /// the client wants none.
 fn execute(
@@ -267,6 +273,11 @@ fn execute(
     args: Args<'_>,
     timer: &mut Timer,
 ) {
+    if row == ROW_NONE && is_from_a_browser(args) {
+        log::warn!("Possible SECURITY ATTACK: a client sent POST or Host: commands; closing it");
+        engine.close(key, Closing::Now);
+        return;
+    }
     let mark = engine.sessions[key].output.mark();
     engine.executing = Some(key);
     match admit(engine, key, row, args) {

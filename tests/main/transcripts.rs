@@ -500,3 +500,14 @@ fn getex_takes_the_same_option_twice() {
     sim.script("getex a persist persist=>$1 b\nttl a=>:-1");
     sim.script("getex a ex 100 px 200=>-ERR syntax error\ngetex a persist ex 1=>-ERR syntax error");
 }
+
+#[test]
+fn http_is_closed_before_its_body_runs() {
+    for first in ["POST / HTTP/1.1", "Host: x"] {
+        let mut sim = Sim::new();
+        let client = sim.connect();
+        let request = format!("{first}\r\nSET pwn 1");
+        assert_eq!(sim.run_as(client, &request), "");
+        sim.expect("get pwn", "$-1");
+    }
+}
