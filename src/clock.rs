@@ -10,8 +10,8 @@
 //!
 //! Invariants: a [`SystemClock`] in monotonic mode never goes back. `wall = internal + offset`.
 //! The offset only moves when the wall clock has left it by [`OFFSET_TOLERANCE_US`] or more, so
-//! that
-//! an absolute deadline is echoed exactly although the two clocks are read at different instants.
+//! that an absolute deadline is echoed exactly although the two clocks are read at different
+//! instants.
 //!
 //! Not here: comparing a deadline with now (`expiry`).
 

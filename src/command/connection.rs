@@ -8,6 +8,7 @@
 
 use super::Handler;
 use super::args::Args;
+use super::info::REDIS_VERSION;
 use super::row::*;
 use super::transaction::discard_transaction;
 use crate::engine::Engine;
@@ -16,8 +17,6 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::{PONG, Protocol};
 use crate::value::number::parse_i64;
 
-/// The version of Redis whose features and replies are offered.
-pub const REDIS_VERSION: &str = "7.4.0";
 /// The only user.
 pub const USER: &str = "default";
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Handler::Engine as OnEngine;
 use super::args::Args;
+use super::introspect::wrong_subcommand;
 use super::row::*;
 use super::{key, string};
 use crate::engine::Engine;
@@ -77,10 +78,7 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         (b"htstats", 3..=4) => htstats(engine, key, args),
         (b"reload", _) => reload(engine, key, args),
         (b"help", 2) => help(engine, key),
-        _ => Err(CommandError::owned(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-            args.text(1).chars().take(128).collect::<String>()
-        ))),
+        _ => Err(wrong_subcommand(args)),
     }
 }
 

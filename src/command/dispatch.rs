@@ -353,9 +353,7 @@ fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
     table.find_subcommand(row, args.get(1)).ok_or_else(|| {
         let asked: String = args.text(1).chars().take(128).collect();
         let container = entry.row.name.to_uppercase();
-        CommandError::owned(format!(
-            "ERR unknown subcommand '{asked}'. Try {container} HELP."
-        ))
+        CommandError::UnknownSubcommand(container, asked)
     })
 }
 

@@ -228,11 +228,6 @@ impl<'a> TtlOption<'a> {
     }
 }
 
-/// Deletes a living key that was given a deadline in the past.
-pub fn past_deadline(live: &mut Live<'_>, key: &[u8]) {
-    live.remove_as_past(key);
-}
-
 /// Conditions of EXPIRE.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
@@ -298,7 +293,7 @@ fn expire_with(
         None => false,
     };
     if is_set && is_due(deadline, live.reading().now) {
-        past_deadline(live, key);
+        live.remove_as_past(key);
     } else if is_set {
         live.set_deadline(key, Some(deadline));
         live.changed(Event::EXPIRE, key);

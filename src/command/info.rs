@@ -3,8 +3,7 @@
 //! Names and order are those of Redis where a figure exists there and is true here; what would have
 //! to be invented is left out, and a constant stands only where it is a fact (no replicas, no
 //! evictions). The section Expiry is our own. Figures of keys are exact: up to a limit, keys that
-//! are
-//! due are removed before they are counted.
+//! are due are removed before they are counted.
 //!
 //! Memory comes from the allocator and CPU time from the system, the only questions asked outside
 //! the engine.

@@ -15,9 +15,9 @@ use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
+use crate::store::Live;
 use crate::store::change::Event;
 use crate::store::entry::Slot;
-use crate::store::{self, Live};
 use crate::value::number::is_canonical_i64;
 use crate::value::{Kind, glob};
 
@@ -421,7 +421,10 @@ fn exists(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 }
 
 fn type_of(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    reply.simple(live.look(args.get(1)).map_or("none", store::kind_name));
+    reply.simple(
+        live.look(args.get(1))
+            .map_or("none", |slot| slot.kind().name()),
+    );
     Ok(())
 }
 

@@ -187,7 +187,7 @@ pub fn request_shutdown(engine: &mut Server, is_repeated: bool) {
 }
 
 /// DEBUG RELOAD: saves (unless told not to), empties all databases (unless told not to) and loads
-/// the snapshot. Existing keys that are also in the file are an error unless `merges`.
+/// the snapshot. A key that is also in the file gets the file's value.
 ///
 /// # Errors
 /// If saving or loading fails.

@@ -7,7 +7,7 @@
 
 use super::Handler::Data;
 use super::args::Args;
-use super::expire::{TtlOption, past_deadline};
+use super::expire::TtlOption;
 use super::row::*;
 use crate::expiry::{Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
@@ -565,7 +565,7 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     reply_string(reply, Some(value));
     if let Some(deadline) = deadline {
         if is_due(deadline, live.reading().now) {
-            past_deadline(live, key);
+            live.remove_as_past(key);
         } else {
             live.set_deadline(key, Some(deadline));
             live.changed(Event::EXPIRE, key);

@@ -16,12 +16,10 @@ use super::session::{Closing, SessionKey};
 use crate::clock::{Clock, Reading};
 use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::expiry::index::ItemRef;
-use crate::expiry::pacing::Pacer;
+use crate::expiry::pacing::{IDLE_SLICE_US, Pacer};
 
 /// Longest slice of all jobs while requests wait, in microseconds.
 pub const SLICE_US: u64 = 500;
-/// Longest slice when nobody waits, in microseconds: what a request that arrives now may wait.
-pub const IDLE_SLICE_US: u64 = 2_000;
 /// Entries freed between two readings of the clock.
 const BURIED_PER_STEP: usize = 256;
 /// Items refiled between two readings of the clock.

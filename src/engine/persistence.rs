@@ -60,8 +60,6 @@ pub struct Persistence {
     refilled_us: u64,
     /// What the load at start did.
     pub loaded: Loaded,
-    /// A shutdown waits for nothing any more: exit now.
-    pub is_shutting_down: bool,
 }
 
 impl Persistence {
@@ -86,7 +84,6 @@ impl Persistence {
             tokens_us: 0,
             refilled_us: 0,
             loaded: Loaded::default(),
-            is_shutting_down: false,
         }
     }
 

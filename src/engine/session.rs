@@ -289,11 +289,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whether the client sits on this machine: a unix socket, or an address of the loopback
-    /// interface.
+    /// Whether the client sits on this machine.
     pub fn is_local(&self) -> bool {
-        let address = self.peer.parse::<SocketAddr>();
-        self.is_unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+        is_local(&self.peer, self.is_unix)
     }
 
     /// Lends the input to whoever executes it; it must be put back.
@@ -317,4 +315,10 @@ impl Session {
     pub fn is_subscriber(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.subscriptions() > 0
     }
+}
+
+/// Whether this peer sits on this machine: a unix socket, or an address of the loopback interface.
+pub fn is_local(peer: &str, is_unix: bool) -> bool {
+    let address = peer.parse::<SocketAddr>();
+    is_unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
 }

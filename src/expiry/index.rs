@@ -338,6 +338,11 @@ impl Strata {
         self.len == 0
     }
 
+    /// The sum of all deadlines, in ms.
+    pub fn deadline_sum(&self) -> i128 {
+        self.deadline_sum
+    }
+
     /// The mean of all deadlines, for `avg_ttl`.
     pub fn mean_deadline(&self) -> Option<UnixMillis> {
         let len = i128::try_from(self.len).expect("a count of items fits");

@@ -29,7 +29,7 @@ pub enum CommandError {
     /// A database that does not exist.
     DbIndexOutOfRange,
     /// An unknown subcommand; container in upper case and what was asked.
-    UnknownSubcommand(&'static str, String),
+    UnknownSubcommand(String, String),
     /// Any other, with its code word.
     Text(Cow<'static, str>),
 }

@@ -207,8 +207,7 @@ impl Output {
     }
 
     /// Removes written bytes from the tail: at no cost if that is all of it, otherwise when there
-    /// are
-    /// as many of them as must be moved.
+    /// are as many of them as must be moved.
     fn compact(&mut self) {
         if self.tail_skip == self.tail.len() {
             self.tail_start += self.tail_skip as u64;

@@ -1,8 +1,8 @@
 //! Replies: typed answers to bytes, and the only place that knows RESP2 from RESP3.
 //!
 //! RESP3 has types of its own for maps, sets, doubles, booleans, null and text. For a client of
-//! RESP2
-//! each of them becomes what such clients have always been given: arrays, bulk strings, 0 and 1.
+//! RESP2 each of them becomes what such clients have always been given: arrays, bulk strings, 0 and
+//! 1.
 //!
 //! An array, map, set or push is only announced here; the caller follows it with as many replies.
 
@@ -20,8 +20,8 @@ pub const QUEUED: &[u8] = b"+QUEUED\r\n";
 /// The reply to PING.
 pub const PONG: &[u8] = b"+PONG\r\n";
 /// Strings of at least this many bytes are handed out by reference. Below it, a copy is cheaper
-/// than
-/// another piece for `writev`; also the size from which values are kept in a buffer of their own.
+/// than another piece for `writev`; also the size from which values are kept in a buffer of their
+/// own.
 pub const SHARED_BYTES_MIN: usize = 16 * 1024;
 
 /// The version of the protocol a client speaks; RESP2 until it says HELLO 3.

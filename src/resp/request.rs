@@ -2,9 +2,8 @@
 //!
 //! Almost every request is a short array of short bulk strings that is there as a whole. For those
 //! a length line is read digit by digit from a window of six bytes; whatever does not fit (more
-//! than
-//! three digits, signs, the end of the buffer) takes the careful path, which finds the end of the
-//! line first. Both leave the same state, so they may alternate within one request.
+//! than three digits, signs, the end of the buffer) takes the careful path, which finds the end of
+//! the line first. Both leave the same state, so they may alternate within one request.
 //!
 //! As in Redis, the second byte of a line end and both bytes behind a bulk string are not looked
 //! at.
@@ -215,8 +214,7 @@ impl Parser {
     }
 
     /// Goes on with a request some of whose arguments are in `pending`. They move to `args` once,
-    /// at
-    /// the end, so a request of many arguments in many pieces costs no more than linear time.
+    /// at the end, so a request of many arguments in many pieces costs no more than linear time.
     #[cold]
     fn resume(
         &mut self,

@@ -21,7 +21,6 @@ pub mod listener;
 pub mod logging;
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ use signal_hook_mio::v1_0::Signals;
 use crate::clock::Clock;
 use crate::command::dispatch;
 use crate::config::Config;
-use crate::engine::session::{Closing, SessionKey};
+use crate::engine::session::{Closing, SessionKey, is_local};
 use crate::engine::{Action, Engine, Origin};
 use connection::{Connection, READ_MAX, Received, Stream};
 use listener::Listener;
@@ -201,7 +200,10 @@ impl<'a> Server<'a> {
         let refusal = if self.engine.sessions.len() >= config.clients_max as usize {
             self.engine.metrics.connections_rejected += 1;
             Some("-ERR max number of clients reached\r\n")
-        } else if config.is_protected && config.requirepass.is_empty() && !is_local(&origin) {
+        } else if config.is_protected
+            && config.requirepass.is_empty()
+            && !is_local(&origin.peer, origin.is_unix)
+        {
             self.engine.metrics.connections_rejected += 1;
             Some(
                 "-DENIED Mayfly is running in protected mode because protected mode is enabled \
@@ -397,19 +399,6 @@ fn signal_name(signal: i32) -> &'static str {
         signal_hook::consts::SIGTERM => "SIGTERM",
         _ => "a signal",
     }
-}
-
-fn is_local(origin: &Origin) -> bool {
-    origin.is_unix
-        || origin
-            .peer
-            .parse::<std::net::SocketAddr>()
-            .is_ok_and(|address| match address.ip() {
-                IpAddr::V4(ip) => ip.is_loopback(),
-                IpAddr::V6(ip) => {
-                    ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
-                }
-            })
 }
 
 /// Accepts one connection, if one waits.

@@ -18,7 +18,7 @@ use super::format::{
     self, CHUNK_START, ChunkStart, Fault, Footer, HEADER_START, Header, KIND_END, KIND_STRINGS,
     Records, StringRecord,
 };
-use crate::clock::Reading;
+use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
 use crate::store::Keyspace;
 use crate::store::entry::{INLINE_MAX, NewValue};
@@ -453,7 +453,9 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
                     Ok(record) => {
                         counts.0 += 1;
                         counts.1 += u64::from(record.deadline.is_some());
-                        counts.2 += u64::from(record.deadline.is_some_and(|at| at <= unix_ms));
+                        let now = UnixMillis(unix_ms);
+                        let due = |at| is_due(Deadline(UnixMillis(at)), now);
+                        counts.2 += u64::from(record.deadline.is_some_and(due));
                     }
                     Err(error) => fault = Some(error),
                 }

@@ -1,9 +1,9 @@
 //! One database: its table of keys and the index of their deadlines, kept in step.
 //!
 //! Invariants: a volatile entry's back-reference names exactly one item of the index, which holds
-//! the entry's placement hash; the index holds nothing else; `deadline_sum` is the sum of all
-//! deadlines. While a snapshot is being taken, no entry that it has not saved yet is changed or
-//! removed without having been handed to [`Cut::keep`] first.
+//! the entry's placement hash; the index holds nothing else. While a snapshot is being taken, no
+//! entry that it has not saved yet is changed or removed without having been handed to
+//! [`Cut::keep`] first.
 //!
 //! Not here: who may see a key (`Live` in `store/mod.rs`).
 
@@ -69,7 +69,6 @@ pub struct Db {
     pub index: Strata,
     /// The number this database had when the running snapshot was cut; none if it began later.
     pub cut_number: Option<u16>,
-    deadline_sum: i128,
 }
 
 impl Db {
@@ -79,24 +78,15 @@ impl Db {
             table,
             index,
             cut_number: None,
-            deadline_sum: 0,
         }
     }
 
-    /// Mean deadline of the volatile keys, in ms of the server's time.
-    pub fn deadline_mean(&self) -> Option<i64> {
-        let keys = self.index.len() as i128;
-        (keys > 0).then(|| (self.deadline_sum / keys) as i64)
-    }
-
     fn file(&mut self, hash: u64, deadline: Deadline) -> (Deadline, ItemRef) {
-        self.deadline_sum += i128::from(deadline.0.0);
         (deadline, self.index.insert(hash, deadline))
     }
 
     fn unfile(&mut self, slot: &Slot) {
         if let Some((deadline, item)) = slot.filed() {
-            self.deadline_sum -= i128::from(deadline.0.0);
             self.index.remove(item, deadline);
         }
     }
@@ -118,26 +108,27 @@ impl Db {
         self.table.insert(hash, slot);
     }
 
-    /// Overwrites the value of a key that is there. True if it was.
-    pub fn overwrite(&mut self, cut: &mut Cut, hash: u64, parts: Parts<'_>, ttl: Ttl) -> bool {
+    /// Overwrites the value of a key that is there; gives the parts back if it is not.
+    pub fn overwrite<'p>(
+        &mut self,
+        cut: &mut Cut,
+        hash: u64,
+        parts: Parts<'p>,
+        ttl: Ttl,
+    ) -> Option<Parts<'p>> {
         let Some(slot) = self.table.find_mut(hash, parts.key) else {
-            return false;
+            return Some(parts);
         };
         let old = slot.filed();
         let deadline = match (old, ttl) {
             (None, Ttl::Drop | Ttl::Keep) => None,
             (Some(filed), Ttl::Keep) => Some(filed),
             (Some((deadline, item)), Ttl::Drop) => {
-                self.deadline_sum -= i128::from(deadline.0.0);
                 self.index.remove(item, deadline);
                 None
             }
-            (None, Ttl::At(new)) => {
-                self.deadline_sum += i128::from(new.0.0);
-                Some((new, self.index.insert(hash, new)))
-            }
+            (None, Ttl::At(new)) => Some((new, self.index.insert(hash, new))),
             (Some((deadline, item)), Ttl::At(new)) => {
-                self.deadline_sum += i128::from(new.0.0) - i128::from(deadline.0.0);
                 Some((new, self.index.change(item, deadline, new)))
             }
         };
@@ -151,7 +142,7 @@ impl Db {
         } else {
             drop(slot.replace(parts));
         }
-        true
+        None
     }
 
     /// Hands an entry that is about to be changed in place to the running snapshot, if it has not
@@ -180,16 +171,13 @@ impl Db {
         match (slot.filed(), deadline) {
             (None, None) => {}
             (Some((old, item)), None) => {
-                self.deadline_sum -= i128::from(old.0.0);
                 self.index.remove(item, old);
                 slot.reshape(None);
             }
             (None, Some(new)) => {
-                self.deadline_sum += i128::from(new.0.0);
                 slot.reshape(Some((new, self.index.insert(hash, new))));
             }
             (Some((old, item)), Some(new)) => {
-                self.deadline_sum += i128::from(new.0.0) - i128::from(old.0.0);
                 let item = self.index.change(item, old, new);
                 if !slot.set_deadline(new, item) {
                     slot.reshape(Some((new, item)));
@@ -270,6 +258,6 @@ impl Db {
             });
         }
         assert_eq!(volatile, self.index.len(), "index and table disagree");
-        assert_eq!(sum, self.deadline_sum);
+        assert_eq!(sum, self.index.deadline_sum());
     }
 }

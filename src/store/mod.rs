@@ -38,9 +38,9 @@ use rand::{RngExt, SeedableRng};
 
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::index::{ItemRef, Strata};
-use crate::expiry::{self, Deadline, is_due};
+use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
-use crate::value::{Kind, Value};
+use crate::value::Value;
 use change::{Changes, Event};
 use db::{Cut, Db, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
@@ -343,16 +343,22 @@ impl Keyspace {
         }
     }
 
+    /// Asks for the entries of drawn items, all probes first, so that their misses overlap.
+    fn fetch(&self, db: usize, drawn: &[(ItemRef, u64)]) {
+        let table = &self.dbs[db].table;
+        for &(_, hash) in drawn {
+            table.prefetch_probe(hash);
+        }
+        for &(_, hash) in drawn {
+            table.prefetch_entry(hash);
+        }
+    }
+
     /// Deletes the due among the drawn items and refiles the others, with their entries fetched as
     /// a batch.
     fn settle(&mut self, db: usize, reading: &Reading, drawn: &[(ItemRef, u64)]) -> Round {
         let mut round = Round::default();
-        for &(_, hash) in drawn {
-            self.dbs[db].table.prefetch_probe(hash);
-        }
-        for &(_, hash) in drawn {
-            self.dbs[db].table.prefetch_entry(hash);
-        }
+        self.fetch(db, drawn);
         for &(item, hash) in drawn {
             if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
                 round.removed += 1;
@@ -405,12 +411,7 @@ impl Keyspace {
     ) -> usize {
         drawn.clear();
         self.dbs[db].index.draw_coming(items, drawn);
-        for &(_, hash) in drawn.iter() {
-            self.dbs[db].table.prefetch_probe(hash);
-        }
-        for &(_, hash) in drawn.iter() {
-            self.dbs[db].table.prefetch_entry(hash);
-        }
+        self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
             self.dbs[db].refile(hash, item);
         }
@@ -629,24 +630,17 @@ impl Live<'_> {
     /// Reads a key: counts a hit or a miss and sets its access clock.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&Slot> {
-        let stats = &self.space.stats;
-        let found = self.visible(key);
-        match found {
-            Some(slot) => {
-                stats.hits.set(stats.hits.get() + 1);
-                if self.is_touching {
-                    slot.set_clock(self.clock());
-                }
-            }
-            None => {
-                stats.misses.set(stats.misses.get() + 1);
-                self.note_miss(key);
-            }
+        let found = self.look(key);
+        if let Some(slot) = found
+            && self.is_touching
+        {
+            slot.set_clock(self.clock());
         }
         found
     }
 
     /// Reads whether and what a key is: counts a hit or a miss, but is no use of it. EXISTS, TYPE.
+    #[inline]
     pub fn look(&self, key: &[u8]) -> Option<&Slot> {
         let stats = &self.space.stats;
         let found = self.visible(key);
@@ -686,8 +680,7 @@ impl Live<'_> {
     }
 
     /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and
-    /// of
-    /// the index.
+    /// of the index.
     pub fn memory_usage(&self, key: &[u8]) -> Option<usize> {
         let slot = self.autopsy(key)?;
         let index = slot.item().map_or(0, |_| INDEX_SHARE_BYTES);
@@ -766,14 +759,16 @@ impl Live<'_> {
             clock,
             is_edited,
         };
-        // A value that is neither there nor consumed: look first, as `overwrite` takes it.
-        if let Some(slot) = db.table.find(hash, key) {
-            if changes.is_heard(Event::OVERWRITTEN) && ttl != Ttl::Keep && !is_edited {
-                changes.record(self.db as u16, Event::OVERWRITTEN, slot.key());
-            }
-            db.overwrite(cut, hash, parts, ttl);
-            return;
+        let is_overwrite = ttl != Ttl::Keep && !is_edited;
+        if is_overwrite
+            && changes.is_heard(Event::OVERWRITTEN)
+            && db.table.find(hash, key).is_some()
+        {
+            changes.record(self.db as u16, Event::OVERWRITTEN, key);
         }
+        let Some(parts) = db.overwrite(cut, hash, parts, ttl) else {
+            return;
+        };
         let deadline = match ttl {
             Ttl::At(deadline) => Some(deadline),
             Ttl::Drop | Ttl::Keep => None,
@@ -968,17 +963,5 @@ fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {
         ValueRef::Inline(bytes) => Ok(StringRef::Short(bytes)),
         ValueRef::Boxed(Value::Long(bytes)) => Ok(StringRef::Long(bytes)),
         ValueRef::Boxed(Value::Growable(bytes)) => Ok(StringRef::Short(bytes)),
-    }
-}
-
-/// Milliseconds until a deadline, for replies.
-pub fn ttl_ms(deadline: Deadline, reading: &Reading) -> i64 {
-    expiry::ttl_ms(deadline, reading.now)
-}
-
-/// The type of a slot's value, for replies.
-pub fn kind_name(slot: &Slot) -> &'static str {
-    match slot.kind() {
-        Kind::String => Kind::String.name(),
     }
 }

@@ -3,8 +3,7 @@
 //! Every part of a pattern but `*` takes exactly one byte. So when a part does not match, only the
 //! last `*` before it needs to take one byte more: whatever an earlier one could gain by giving up
 //! its place, the last one reaches too. That bounds the work by the product of the two lengths,
-//! where
-//! trying all stars is exponential in their number.
+//! where trying all stars is exponential in their number.
 //!
 //! Odd patterns have a meaning too, the one they have in Redis: a class without `]` ends with the
 //! pattern, a range may be written from high to low, a single backslash at the end is itself.

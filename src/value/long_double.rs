@@ -3,14 +3,12 @@
 //!
 //! Redis adds in C's `long double`, which on x86-64 has 64 bits of mantissa and 15 of exponent, and
 //! prints 17 digits behind the point without trailing zeros. The extra bits are what makes 0.1 +
-//! 0.2
-//! come out as 0.3, so clients see the difference. Rust has no such type; the little of it that is
-//! needed is done here with integers: reading, one addition, printing, each rounded once, half to
-//! even. On every machine the result is that of Redis on x86-64.
+//! 0.2 come out as 0.3, so clients see the difference. Rust has no such type; the little of it that
+//! is needed is done here with integers: reading, one addition, printing, each rounded once, half
+//! to even. On every machine the result is that of Redis on x86-64.
 //!
 //! A finite number is mantissa · 2^exponent. The mantissa's top bit is set unless the exponent is
-//! the
-//! smallest one (denormal numbers, zero).
+//! the smallest one (denormal numbers, zero).
 //!
 //! Numbers of up to 5,119 digits are read and printed through [`Big`], a plain unsigned integer of
 //! any size. Its operations are quadratic, which that limit makes harmless.
@@ -125,8 +123,7 @@ impl LongDouble {
     }
 
     /// Prints it without an exponent: up to 17 digits behind the point, no zeros at the end, no
-    /// minus
-    /// in front of zero. At most 4,952 characters; `inf` for what is not finite.
+    /// minus in front of zero. At most 4,952 characters; `inf` for what is not finite.
     pub fn to_text(self) -> String {
         let Kind::Finite {
             negative,
@@ -332,8 +329,7 @@ impl Big {
     }
 
     /// The quotient's topmost 67 bits or one less, like [`Big::leading_bits`]; bit by bit, after
-    /// both
-    /// numbers were shifted to the same length.
+    /// both numbers were shifted to the same length.
     fn divide(mut self, mut divisor: Big) -> (u128, i64, bool) {
         const QUOTIENT_BITS: i64 = 67;
         let shift = divisor.bits() as i64 - self.bits() as i64;
