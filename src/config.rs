@@ -805,6 +805,9 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// What CONFIG SET says of a name that no setting has, before the name.
+pub const UNKNOWN_SETTING: &str = "ERR Unknown option or number of arguments for CONFIG SET - '";
+
 /// Why CONFIG SET changed nothing; displayed as the whole error reply, without the dash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetError {
@@ -825,10 +828,7 @@ impl fmt::Display for SetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SetError::Unknown(name) => {
-                write!(
-                    f,
-                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-                )
+                write!(f, "{UNKNOWN_SETTING}{name}'")
             }
             SetError::Failed(name, why) => write!(
                 f,

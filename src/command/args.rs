@@ -4,6 +4,9 @@ use crate::resp::error::CommandError;
 use crate::resp::request::ArgRange;
 use crate::value::number::parse_i64;
 
+/// As many bytes of a name that is unknown are quoted by the error that says so.
+pub const QUOTED_LEN_MAX: usize = 128;
+
 /// Arguments of a command; number 0 is its name. Ranges over the buffer they arrived in.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
@@ -63,7 +66,20 @@ impl<'a> Args<'a> {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// The argument at `index` as text, for error messages.
+    /// The argument at `index` as error messages quote it: its bytes up to the first zero byte, as
+    /// far as `len_max`.
+    pub fn quoted(&self, index: usize, len_max: usize) -> &'a [u8] {
+        let arg = self.get(index);
+        let end = memchr::memchr(0, arg).unwrap_or(arg.len());
+        &arg[..end.min(len_max)]
+    }
+
+    /// The error that quotes the argument at `index` between two pieces of text.
+    pub fn refused(&self, before: &str, index: usize, after: &str) -> CommandError {
+        CommandError::quoting(before, self.quoted(index, usize::MAX), after)
+    }
+
+    /// The argument at `index` as text; bytes that are none are replaced.
     pub fn text(&self, index: usize) -> String {
         String::from_utf8_lossy(self.get(index)).into_owned()
     }

@@ -308,10 +308,7 @@ impl Class {
             b"normal" => Ok(Class::Normal),
             b"pubsub" => Ok(Class::PubSub),
             b"master" | b"replica" | b"slave" => Ok(Class::Replication),
-            _ => Err(CommandError::owned(format!(
-                "ERR Unknown client type '{}'",
-                args.text(at)
-            ))),
+            _ => Err(args.refused("ERR Unknown client type '", at, "'")),
         }
     }
 
@@ -500,10 +497,7 @@ impl<'a> Filter<'a> {
                 b"addr" => filter.peer = Some(value),
                 b"laddr" => filter.local = Some(value),
                 b"user" if value == USER.as_bytes() => {}
-                b"user" => {
-                    let user = args.text(i + 1);
-                    return Err(CommandError::owned(format!("ERR No such user '{user}'")));
-                }
+                b"user" => return Err(args.refused("ERR No such user '", i + 1, "'")),
                 b"skipme" if args.is(i + 1, "yes") => filter.kills_me = false,
                 b"skipme" if args.is(i + 1, "no") => filter.kills_me = true,
                 _ => return Err(CommandError::Syntax),
@@ -599,10 +593,7 @@ fn client_setinfo(
     } else if args.is(2, "lib-ver") {
         (&mut library.1, "lib-ver")
     } else {
-        return Err(CommandError::owned(format!(
-            "ERR Unrecognized option '{}'",
-            args.text(2)
-        )));
+        return Err(args.refused("ERR Unrecognized option '", 2, "'"));
     };
     check_name(args.get(3), what)?;
     *field = args.text(3);

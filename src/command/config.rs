@@ -14,7 +14,7 @@ use super::Handler::{Container, Engine as OnEngine};
 use super::args::Args;
 use super::reply_help;
 use super::row::*;
-use crate::config::{Config, PastEvent, SetError};
+use crate::config::{Config, PastEvent, SetError, UNKNOWN_SETTING};
 use crate::engine::session::SessionKey;
 use crate::engine::{Action, Engine};
 use crate::resp::error::CommandError;
@@ -158,7 +158,10 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     let before = engine.config.clone();
     let changed = set(&mut engine.config, args, is_local).map_err(|error| {
         engine.config = before.clone();
-        CommandError::owned(error.to_string())
+        match error {
+            SetError::Unknown(name) => unknown_setting(args, &name),
+            SetError::Failed(..) => CommandError::owned(error.to_string()),
+        }
     })?;
     apply_all(engine);
     if engine.config.requirepass.is_empty() {
@@ -177,6 +180,13 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     }
     engine.reply(key).ok();
     Ok(())
+}
+
+/// The error for a name that no setting has, quoted as the client sent it.
+fn unknown_setting(args: Args<'_>, name: &str) -> CommandError {
+    let sent = (2..args.len()).step_by(2).find(|&i| args.text(i) == name);
+    let sent = sent.map_or(name.as_bytes(), |i| args.quoted(i, usize::MAX));
+    CommandError::quoting(UNKNOWN_SETTING, sent, "'")
 }
 
 /// Sets what the arguments say and gives the names of what has changed; on an error `config` may be

@@ -284,10 +284,7 @@ impl<'a> Hello<'a> {
                 hello.name = Some(args.get(i + 1));
                 i += 2;
             } else {
-                return Err(CommandError::owned(format!(
-                    "ERR Syntax error in HELLO option '{}'",
-                    args.text(i)
-                )));
+                return Err(args.refused("ERR Syntax error in HELLO option '", i, "'"));
             }
         }
         Ok(hello)

@@ -13,7 +13,9 @@
 //! Each request gets exactly one reply (but for CLIENT REPLY, and subscriptions, which get one per
 //! channel): refusals included, in Redis' order of checks.
 
-use super::args::Args;
+use std::borrow::Cow;
+
+use super::args::{Args, QUOTED_LEN_MAX};
 use super::row::flag;
 use super::transaction::discard_transaction;
 use super::{Entry, Handler, table};
@@ -224,8 +226,8 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
         && let Some(error) = session.input.error
     {
         let text = format!("ERR {error}");
-        engine.metrics.error(&text);
-        engine.reply(key).error(text);
+        engine.metrics.error(text.as_bytes());
+        engine.reply(key).error(text.as_bytes());
         engine.close(key, Closing::AfterReply);
         return;
     }
@@ -351,7 +353,7 @@ fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
         return Ok(row);
     }
     table.find_subcommand(row, args.get(1)).ok_or_else(|| {
-        let asked: String = args.text(1).chars().take(128).collect();
+        let asked = args.quoted(1, QUOTED_LEN_MAX).to_vec();
         let container = entry.row.name.to_uppercase();
         CommandError::UnknownSubcommand(container, asked)
     })
@@ -401,19 +403,17 @@ fn admit(
 
 /// Redis' text for a name that is no command: it echoes the first arguments.
 fn unknown_command(args: Args<'_>) -> CommandError {
-    let name: String = args.text(0).chars().take(128).collect();
-    let mut rest = String::new();
+    let mut rest = Vec::new();
     for i in 1..args.len() {
-        if rest.len() >= 128 {
+        if rest.len() >= QUOTED_LEN_MAX {
             break;
         }
-        let room = 128 - rest.len();
-        let arg: String = args.text(i).chars().take(room).collect();
-        rest.push_str(&format!("'{arg}' "));
+        let arg = args.quoted(i, QUOTED_LEN_MAX - rest.len());
+        rest.extend([b"'", arg, b"' "].concat());
     }
-    CommandError::owned(format!(
-        "ERR unknown command '{name}', with args beginning with: {rest}"
-    ))
+    let name = args.quoted(0, QUOTED_LEN_MAX);
+    let after = [b"', with args beginning with: ".as_slice(), &rest].concat();
+    CommandError::owned([b"ERR unknown command '", name, &after].concat())
 }
 
 fn is_for_subscribers(entry: &Entry) -> bool {
@@ -433,20 +433,21 @@ fn is_for_subscribers(entry: &Entry) -> bool {
 
 /// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
 fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
-    let mut text = error.to_string();
+    let mut line = error.line();
     if row != ROW_UNKNOWN {
         engine.metrics.command(row).rejected += 1;
         if table().entry(row).row.name == "exec" {
             discard_transaction(engine, key);
-            let why = text.strip_prefix("ERR ").unwrap_or(&text);
-            text = format!("EXECABORT Transaction discarded because of: {why}");
+            let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
+            let before = b"EXECABORT Transaction discarded because of: ".as_slice();
+            line = Cow::Owned([before, why].concat());
         }
     }
     if engine.sessions[key].multi.is_open {
         engine.sessions[key].multi.is_broken = true;
     }
-    engine.metrics.error(&text);
-    engine.reply(key).error(text);
+    engine.metrics.error(&line);
+    engine.reply(key).error(&line);
 }
 
 /// Keeps a command for EXEC.
@@ -499,9 +500,9 @@ pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
     };
     if let Err(error) = result {
         engine.metrics.command(number).failed += 1;
-        let text = error.to_string();
-        engine.metrics.error(&text);
-        engine.reply(key).error(text);
+        let line = error.line();
+        engine.metrics.error(&line);
+        engine.reply(key).error(&line);
     }
     let Engine {
         keyspace,

@@ -246,10 +246,7 @@ impl Conditions {
                 b"xx" => found.xx = true,
                 b"gt" => found.gt = true,
                 b"lt" => found.lt = true,
-                _ => {
-                    let text = format!("ERR Unsupported option {}", args.text(i));
-                    return Err(CommandError::owned(text));
-                }
+                _ => return Err(args.refused("ERR Unsupported option ", i, "")),
             }
         }
         if found.nx && (found.xx || found.gt || found.lt) {

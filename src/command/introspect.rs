@@ -4,7 +4,7 @@
 //! The shapes are those redis-cli reads for its hints and cluster clients for routing. Left out are
 //! tips and history: nothing here needs them.
 
-use super::args::Args;
+use super::args::{Args, QUOTED_LEN_MAX};
 use super::row::*;
 use super::{Entry, Handler, table};
 use crate::engine::Engine;
@@ -229,11 +229,12 @@ fn synopsis_of(arg: &Arg) -> String {
 
 /// The error for a subcommand that exists but was called with too many arguments.
 pub fn wrong_subcommand(args: Args<'_>) -> CommandError {
-    let asked: String = args.text(1).chars().take(128).collect();
     let container = args.text(0).to_uppercase();
-    CommandError::owned(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{asked}'. Try {container} HELP."
-    ))
+    CommandError::quoting(
+        "ERR unknown subcommand or wrong number of arguments for '",
+        args.quoted(1, QUOTED_LEN_MAX),
+        &format!("'. Try {container} HELP."),
+    )
 }
 
 /// A set of the names of all bits that are set.

@@ -70,10 +70,11 @@ impl Metrics {
         &mut self.commands[row]
     }
 
-    /// Counts an error reply by the first word of its text.
-    pub fn error(&mut self, text: &str) {
+    /// Counts an error reply by the first word of its line.
+    pub fn error(&mut self, line: &[u8]) {
         self.error_replies += 1;
-        let code = text.split(' ').next().unwrap_or_default();
+        let code = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let code = str::from_utf8(code).expect("code words are ours, and ASCII");
         if let Some(count) = self.errors.get_mut(code) {
             *count += 1;
         } else if self.errors.len() < ERROR_KINDS_MAX {

@@ -1,9 +1,9 @@
-//! Errors that a client's command can have, with their texts in one place.
+//! Errors that a client's command can have, with their texts in one place. The texts are bytes, as
+//! what a client sent is quoted as it was sent.
 
 use std::borrow::Cow;
-use std::fmt;
 
-/// Why a command was refused. Its `Display` is the error line without the leading dash.
+/// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// The arguments do not fit the command's grammar.
@@ -29,25 +29,29 @@ pub enum CommandError {
     /// A database that does not exist.
     DbIndexOutOfRange,
     /// An unknown subcommand; container in upper case and what was asked.
-    UnknownSubcommand(String, String),
+    UnknownSubcommand(String, Vec<u8>),
     /// Any other, with its code word.
-    Text(Cow<'static, str>),
+    Text(Cow<'static, [u8]>),
 }
 
 impl CommandError {
     /// An error with a text of its own, code word included.
     pub const fn text(text: &'static str) -> CommandError {
-        CommandError::Text(Cow::Borrowed(text))
+        CommandError::Text(Cow::Borrowed(text.as_bytes()))
     }
 
     /// The same with a text made at run time.
-    pub fn owned(text: String) -> CommandError {
-        CommandError::Text(Cow::Owned(text))
+    pub fn owned(text: impl Into<Vec<u8>>) -> CommandError {
+        CommandError::Text(Cow::Owned(text.into()))
     }
-}
 
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The same with what a client sent between two pieces of text.
+    pub fn quoting(before: &str, quoted: &[u8], after: &str) -> CommandError {
+        CommandError::owned([before.as_bytes(), quoted, after.as_bytes()].concat())
+    }
+
+    /// The error line: code word and text, without the leading dash.
+    pub fn line(&self) -> Cow<'_, [u8]> {
         let text = match self {
             CommandError::Syntax => "ERR syntax error",
             CommandError::WrongType => {
@@ -58,10 +62,12 @@ impl fmt::Display for CommandError {
             CommandError::Overflow => "ERR increment or decrement would overflow",
             CommandError::NanOrInfinity => "ERR increment would produce NaN or Infinity",
             CommandError::InvalidExpire(command) => {
-                return write!(f, "ERR invalid expire time in '{command}' command");
+                let text = format!("ERR invalid expire time in '{command}' command");
+                return Cow::Owned(text.into_bytes());
             }
             CommandError::WrongArity(command) => {
-                return write!(f, "ERR wrong number of arguments for '{command}' command");
+                let text = format!("ERR wrong number of arguments for '{command}' command");
+                return Cow::Owned(text.into_bytes());
             }
             CommandError::StringTooLong => {
                 "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
@@ -69,12 +75,12 @@ impl fmt::Display for CommandError {
             CommandError::NoSuchKey => "ERR no such key",
             CommandError::DbIndexOutOfRange => "ERR DB index is out of range",
             CommandError::UnknownSubcommand(container, asked) => {
-                return write!(f, "ERR unknown subcommand '{asked}'. Try {container} HELP.");
+                let before = b"ERR unknown subcommand '".as_slice();
+                let after = format!("'. Try {container} HELP.");
+                return Cow::Owned([before, asked, after.as_bytes()].concat());
             }
-            CommandError::Text(text) => text,
+            CommandError::Text(text) => return Cow::Borrowed(text),
         };
-        f.write_str(text)
+        Cow::Borrowed(text.as_bytes())
     }
 }
-
-impl std::error::Error for CommandError {}

@@ -6,8 +6,6 @@
 //!
 //! An array, map, set or push is only announced here; the caller follows it with as many replies.
 
-use std::fmt::{self, Write};
-
 use bytes::Bytes;
 
 use super::output::Output;
@@ -68,12 +66,12 @@ impl<'a> Reply<'a> {
 
     /// A status of one line; line ends in it become spaces.
     pub fn simple(&mut self, text: &str) {
-        self.one_line(b"+", text);
+        self.one_line(b"+", text.as_bytes());
     }
 
     /// An error: its code word and text, `ERR syntax error`; line ends in it become spaces.
-    pub fn error(&mut self, text: impl fmt::Display) {
-        self.one_line(b"-", text);
+    pub fn error(&mut self, line: &[u8]) {
+        self.one_line(b"-", line);
     }
 
     /// An integer.
@@ -196,9 +194,16 @@ impl<'a> Reply<'a> {
         self.out.extend(b"\r\n");
     }
 
-    fn one_line(&mut self, marker: &[u8], text: impl fmt::Display) {
+    /// A marker and text, whose line ends are replaced: what a client sent and an error quotes
+    /// must not end the reply early.
+    fn one_line(&mut self, marker: &[u8], text: &[u8]) {
         self.out.extend(marker);
-        write!(OneLine(self.out), "{text}").expect("appending to memory does not fail");
+        for (i, line) in text.split(|byte| matches!(byte, b'\r' | b'\n')).enumerate() {
+            if i > 0 {
+                self.out.extend(b" ");
+            }
+            self.out.extend(line);
+        }
         self.out.extend(b"\r\n");
     }
 
@@ -218,24 +223,6 @@ impl<'a> Reply<'a> {
         line[digits.len() + 1] = b'\r';
         line[digits.len() + 2] = b'\n';
         self.out.extend(&line[..digits.len() + 3]);
-    }
-}
-
-/// Appends text with its line ends replaced, so that what a client sent and an error quotes cannot
-/// end the reply early.
-struct OneLine<'a>(&'a mut Output);
-
-impl Write for OneLine<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut lines = text.as_bytes().split(|byte| matches!(byte, b'\r' | b'\n'));
-        if let Some(first) = lines.next() {
-            self.0.extend(first);
-        }
-        for line in lines {
-            self.0.extend(b" ");
-            self.0.extend(line);
-        }
-        Ok(())
     }
 }
 
@@ -260,15 +247,11 @@ mod tests {
             (|r| r.ok(), "+OK\r\n", "+OK\r\n"),
             (|r| r.simple("a\nb"), "+a b\r\n", "+a b\r\n"),
             (
-                |r| r.error("ERR no\r\nway"),
+                |r| r.error(b"ERR no\r\nway"),
                 "-ERR no  way\r\n",
                 "-ERR no  way\r\n",
             ),
-            (
-                |r| r.error(format_args!("A {}\n", 'x')),
-                "-A x \r\n",
-                "-A x \r\n",
-            ),
+            (|r| r.error(b"A x\n"), "-A x \r\n", "-A x \r\n"),
             (|r| r.integer(0), ":0\r\n", ":0\r\n"),
             (|r| r.integer(10), ":10\r\n", ":10\r\n"),
             (|r| r.integer(-1), ":-1\r\n", ":-1\r\n"),

@@ -90,6 +90,18 @@ impl Sim {
         self.received(client)
     }
 
+    /// One multibulk request of the first client; the reply as it stands.
+    pub fn ask(&mut self, request: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = format!("*{}\r\n", request.len()).into_bytes();
+        for arg in request {
+            bytes.extend(format!("${}\r\n", arg.len()).as_bytes());
+            bytes.extend([arg, b"\r\n".as_slice()].concat());
+        }
+        self.engine.feed(self.client, &bytes);
+        run_ready(&mut self.engine, &mut self.clock);
+        self.engine.sessions[self.client].output.take_all()
+    }
+
     /// What the client has been sent since the last look.
     pub fn received(&mut self, client: SessionKey) -> String {
         let bytes = self.engine.sessions[client].output.take_all();

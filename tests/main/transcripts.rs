@@ -511,3 +511,56 @@ fn http_is_closed_before_its_body_runs() {
         sim.expect("get pwn", "$-1");
     }
 }
+
+#[test]
+fn errors_quote_the_bytes_that_came() {
+    let long = [b'b'; 200];
+    let cases: &[(&[&[u8]], &[u8])] = &[
+        (
+            &[b"\xff\xfe\0abc", b"x\xffy\0z", b"a\r\nb"],
+            b"unknown command '\xff\xfe', with args beginning with: 'x\xffy' 'a  b' ",
+        ),
+        (
+            &[b"client", b"\xff\xfe\0q"],
+            b"unknown subcommand '\xff\xfe'. Try CLIENT HELP.",
+        ),
+        (
+            &[b"hello", b"3", b"\xffo\0p"],
+            b"Syntax error in HELLO option '\xffo'",
+        ),
+        (
+            &[b"expire", b"k", b"1", b"\xffab\0c"],
+            b"Unsupported option \xffab",
+        ),
+        (
+            &[b"client", b"list", b"type", b"\xff\0"],
+            b"Unknown client type '\xff'",
+        ),
+        (
+            &[b"client", b"kill", b"user", b"\xff"],
+            b"No such user '\xff'",
+        ),
+        (
+            &[b"client", b"setinfo", b"\xff", b"1"],
+            b"Unrecognized option '\xff'",
+        ),
+        (
+            &[b"config", b"set", b"\xff\0z", b"1"],
+            b"Unknown option or number of arguments for CONFIG SET - '\xff'",
+        ),
+        (
+            &[b"a", &long[..120], &long],
+            &[
+                b"unknown command 'a', with args beginning with: '".as_slice(),
+                &long[..120],
+                b"' 'bbbbb' ",
+            ]
+            .concat(),
+        ),
+    ];
+    let mut sim = Sim::new();
+    for (request, text) in cases {
+        let reply = sim.ask(request);
+        assert_eq!(reply, [b"-ERR ", *text, b"\r\n"].concat(), "{request:?}");
+    }
+}
