@@ -46,6 +46,8 @@ pub struct Reading {
     pub wall_offset_ms: i64,
     /// Steps of the wall clock of a second or more, seen since start.
     pub wall_steps: u64,
+    /// By how much the last of them moved it, in milliseconds.
+    pub wall_step_ms: i64,
 }
 
 impl Reading {
@@ -120,11 +122,6 @@ impl SystemClock {
         }
     }
 
-    /// The size of the last step of the wall clock, in microseconds.
-    pub fn last_step_us(&self) -> i64 {
-        self.last_step_us
-    }
-
     fn follow_wall(&mut self, boot_us: i64) {
         let wall = us(ClockId::Realtime);
         if us(ClockId::Boottime) - boot_us > 100 {
@@ -158,6 +155,7 @@ impl SystemClock {
             wall_us: wall,
             wall_offset_ms: 0,
             wall_steps: self.wall_steps,
+            wall_step_ms: self.last_step_us / 1_000,
         }
     }
 }
@@ -178,6 +176,7 @@ impl Clock for SystemClock {
             wall_us: internal_us + self.wall_offset_us,
             wall_offset_ms: self.wall_offset_us / 1_000,
             wall_steps: self.wall_steps,
+            wall_step_ms: self.last_step_us / 1_000,
         }
     }
 }
@@ -217,6 +216,7 @@ impl ManualClock {
     pub fn step_wall_ms(&mut self, ms: i64) {
         self.reading.wall_offset_ms += ms;
         self.reading.wall_steps += 1;
+        self.reading.wall_step_ms = ms;
     }
 }
 

@@ -537,11 +537,11 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "proto-max-bulk-len",
-        values: "BYTES, at least 1mb",
-        help: "The longest single argument that a request may have.",
+        values: "BYTES, 1mb to 512mb",
+        help: "The longest argument that a request may have, and the longest string.",
         access: Access::Mutable,
         get: |c| c.bulk_bytes_max.to_string(),
-        set: |c, a| memory(a, MEBIBYTE).map(|v| c.bulk_bytes_max = v),
+        set: |c, a| memory_up_to(a, MEBIBYTE, BULK_BYTES_MAX).map(|v| c.bulk_bytes_max = v),
     },
     Setting {
         name: "databases",
@@ -804,6 +804,9 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// The most that `proto-max-bulk-len` can be, and its default: what a snapshot can hold.
+pub const BULK_BYTES_MAX: u64 = 512 * MEBIBYTE;
 
 /// What CONFIG SET says of a name that no setting has, before the name.
 pub const UNKNOWN_SETTING: &str = "ERR Unknown option or number of arguments for CONFIG SET - '";
@@ -1318,8 +1321,11 @@ fn memory_bytes(value: &str) -> Option<u128> {
 }
 
 fn memory(args: &[String], min: u64) -> Result<u64, String> {
+    memory_up_to(args, min, i64::MAX as u64)
+}
+
+fn memory_up_to(args: &[String], min: u64, max: u64) -> Result<u64, String> {
     let bytes = memory_bytes(one(args)?).ok_or("argument must be a memory value")?;
-    let max = i64::MAX as u64;
     (u64::try_from(bytes).ok())
         .filter(|bytes| (min..=max).contains(bytes))
         .ok_or_else(|| format!("argument must be between {min} and {max} inclusive"))
@@ -1624,7 +1630,7 @@ mod tests {
             (
                 "proto-max-bulk-len",
                 "99999999999999999999999999999999999999999gb",
-                one_mb,
+                "argument must be between 1048576 and 536870912 inclusive",
             ),
             ("save", "3600", "Invalid save parameters"),
             ("save", "0 1", "Invalid save parameters"),

@@ -133,6 +133,7 @@ pub fn apply_all(engine: &mut Engine) {
     engine.listen_to_changes();
     let effort = engine.config.active_expire_effort;
     engine.jobs.pacer.set_effort(effort as u8);
+    engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }
 

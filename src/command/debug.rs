@@ -151,7 +151,7 @@ fn populate(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
     let count = positive(2)?;
     let prefix = args.at(3).unwrap_or(b"key");
     let size = if args.len() > 4 { positive(4)? } else { 0 };
-    if size > string::STRING_BYTES_MAX {
+    if size > engine.keyspace.string_bytes_max {
         return Err(CommandError::StringTooLong);
     }
     let (db, reading) = (engine.sessions[key].db, engine.reading);

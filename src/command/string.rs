@@ -406,9 +406,6 @@ const GETEX_EXPIRATION: &[Arg] = &[
 /// A pair of MSET and MSETNX.
 const KEY_VALUE: &[Arg] = &[Arg::key("key"), Arg::new("value", ArgKind::String)];
 
-/// Redis' limit on the length of a string, the default of `proto-max-bulk-len`.
-pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
-
 fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
     match value {
         Some(StringRef::Short(bytes)) => reply.bulk(bytes),
@@ -671,7 +668,7 @@ fn append(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     let (key, tail) = (args.get(1), args.get(2));
     let old = live.peek_string(key)?.map(|value| value.bytes().len());
     let len = old.unwrap_or(0).saturating_add(tail.len());
-    if len > STRING_BYTES_MAX {
+    if len > live.string_bytes_max() {
         return Err(CommandError::StringTooLong);
     }
     if old.is_none() {
@@ -710,7 +707,7 @@ fn setrange(
         return Ok(());
     }
     let end = (offset as usize).saturating_add(patch.len());
-    if end > STRING_BYTES_MAX {
+    if end > live.string_bytes_max() {
         return Err(CommandError::StringTooLong);
     }
     live.edit_string(key, |bytes| {

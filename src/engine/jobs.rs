@@ -41,6 +41,8 @@ pub struct Jobs {
     next_db: usize,
     drawn: Vec<(ItemRef, u64)>,
     housekept_ms: u64,
+    /// Steps of the wall clock that have been logged.
+    wall_steps_told: u64,
     /// Commands processed when housekeeping last ran: tells an idle server.
     housekept_commands: u64,
 }
@@ -57,6 +59,7 @@ impl Jobs {
             drawn: Vec::new(),
             housekept_ms: reading.monotonic_us / 1000,
             housekept_commands: 0,
+            wall_steps_told: reading.wall_steps,
         }
     }
 
@@ -221,6 +224,10 @@ impl Engine {
 
     fn housekeep(&mut self, now_ms: u64) {
         self.metrics.sample(now_ms);
+        if self.reading.wall_steps != self.jobs.wall_steps_told {
+            self.jobs.wall_steps_told = self.reading.wall_steps;
+            log::warn!("The wall clock was set by {} ms", self.reading.wall_step_ms);
+        }
         self.check_save_points(now_ms);
         self.jobs.housekept_commands = self.metrics.commands_processed;
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;

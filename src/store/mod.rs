@@ -109,6 +109,8 @@ pub struct Keyspace {
     pub is_frozen: bool,
     /// A deadline in the past gives the event `expired` and not `del`.
     pub past_is_expired: bool,
+    /// Longer no string may become, in bytes.
+    pub string_bytes_max: usize,
     noted: Cell<Vec<Noted>>,
     missed: Cell<Vec<(u16, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
@@ -165,6 +167,9 @@ pub struct Round {
     pub audited_due: usize,
 }
 
+/// Redis' limit on the length of a string, unless `proto-max-bulk-len` says otherwise.
+const STRING_BYTES_MAX: usize = 512 << 20;
+
 impl Keyspace {
     /// `dbs` empty databases; `now` is the instant the index starts at.
     pub fn new(dbs: usize, now: UnixMillis, mut rng: SmallRng) -> Keyspace {
@@ -182,6 +187,7 @@ impl Keyspace {
             stats: Stats::default(),
             is_frozen: false,
             past_is_expired: false,
+            string_bytes_max: STRING_BYTES_MAX,
             noted: Cell::default(),
             missed: Cell::default(),
             remembered: Cell::new((0, 0, 0)),
@@ -586,6 +592,11 @@ impl Live<'_> {
     /// The number of the database.
     pub fn db(&self) -> usize {
         self.db
+    }
+
+    /// Longer no string may become, in bytes.
+    pub fn string_bytes_max(&self) -> usize {
+        self.space.string_bytes_max
     }
 
     /// A random number generator.

@@ -564,3 +564,16 @@ fn errors_quote_the_bytes_that_came() {
         assert_eq!(reply, [b"-ERR ", *text, b"\r\n"].concat(), "{request:?}");
     }
 }
+
+#[test]
+fn no_string_grows_beyond_the_setting() {
+    let mut sim = Sim::new();
+    let too_long = "{string exceeds maximum allowed size (proto-max-bulk-len)}";
+    sim.expect("config set proto-max-bulk-len 1mb", "+OK");
+    sim.script(&format!(
+        "setrange k 1048574 xy=>:1048576\nappend k z=>{too_long}\nsetrange k 1048575 xy=>{too_long}
+         strlen k=>:1048576"
+    ));
+    sim.expect("config set proto-max-bulk-len 2mb", "+OK");
+    sim.expect("append k z", ":1048577");
+}
