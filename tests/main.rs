@@ -2,8 +2,12 @@
 
 #[path = "main/binary.rs"]
 mod binary;
+#[path = "main/cut.rs"]
+mod cut;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/process.rs"]
+mod process;
 #[path = "main/sim.rs"]
 mod sim;
 #[path = "main/snapshot.rs"]
