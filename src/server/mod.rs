@@ -286,14 +286,7 @@ impl<'a> Server<'a> {
                 continue;
             };
             match connection.send(&mut session.output) {
-                Ok(sent) => {
-                    self.engine.metrics.output_bytes += sent as u64;
-                    session.bytes_out += sent as u64;
-                    if !session.output.is_empty() {
-                        self.engine.has_backlog = true;
-                        self.engine.check_output_limit(key);
-                    }
-                }
+                Ok(sent) => self.engine.note_sent(key, sent),
                 Err(_) => self.engine.close(key, Closing::Now),
             }
         }
