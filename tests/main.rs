@@ -4,6 +4,8 @@
 mod binary;
 #[path = "main/cut.rs"]
 mod cut;
+#[path = "main/limits.rs"]
+mod limits;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/process.rs"]

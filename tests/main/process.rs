@@ -45,6 +45,11 @@ pub struct Server {
 impl Server {
     /// Starts one in `dir` and waits until it answers.
     pub fn start(dir: &TempDir) -> Server {
+        Server::start_with(dir, &[])
+    }
+
+    /// The same, with more arguments.
+    pub fn start_with(dir: &TempDir, args: &[&str]) -> Server {
         let socket = dir.file("mayfly.sock");
         let log = std::fs::File::create(dir.file("log")).expect("a log");
         let child = mayfly()
@@ -52,6 +57,7 @@ impl Server {
             .arg(dir.path())
             .arg("--unixsocket")
             .arg(&socket)
+            .args(args)
             .stdout(log)
             .stderr(Stdio::null())
             .spawn()
@@ -81,9 +87,24 @@ impl Server {
         ask(&mut self.connect(), &format!("{request}\r\n"), lines).expect("a reply")
     }
 
+    /// A field of INFO.
+    #[track_caller]
+    pub fn info(&self, name: &str) -> String {
+        info(&mut self.connect(), name)
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        let path = self.socket.with_file_name("log");
+        std::fs::read_to_string(path).expect("a log")
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).expect("the server is there");
+        kill_process(self.pid(), signal).expect("the server is there");
     }
 
     pub fn wait(&mut self) -> ExitStatus {
@@ -127,6 +148,20 @@ pub fn ask(stream: &mut UnixStream, text: &str, lines: usize) -> Option<String> 
         reply.extend_from_slice(&buffer[..n]);
     }
     String::from_utf8(reply).ok()
+}
+
+/// A field of INFO, asked for by a client that is connected already.
+#[track_caller]
+pub fn info(stream: &mut UnixStream, name: &str) -> String {
+    let end = "+PONG\r\n";
+    let mut text = ask(stream, "INFO everything\r\nPING\r\n", 1).expect("a reply");
+    while !text.ends_with(end) {
+        text += &ask(stream, "", 1).expect("the rest");
+    }
+    let start = format!("{name}:");
+    let line = text.lines().find_map(|line| line.strip_prefix(&start));
+    line.unwrap_or_else(|| panic!("no {name} in {text}"))
+        .to_owned()
 }
 
 /// Runs the binary to its end.

@@ -93,6 +93,7 @@ impl Sim {
     /// What the client has been sent since the last look.
     pub fn received(&mut self, client: SessionKey) -> String {
         let bytes = self.engine.sessions[client].output.take_all();
+        self.engine.note_sent(client, bytes.len());
         let text = String::from_utf8_lossy(&bytes);
         text.replace("\r\n", " ").trim_end().to_owned()
     }
