@@ -4,6 +4,8 @@
 mod binary;
 #[path = "main/cut.rs"]
 mod cut;
+#[path = "main/faults.rs"]
+mod faults;
 #[path = "main/limits.rs"]
 mod limits;
 #[path = "main/model.rs"]

@@ -65,50 +65,6 @@ fn sigterm_saves_when_asked_and_a_restart_has_the_same_deadlines() {
 }
 
 #[test]
-fn a_kill_during_a_save_leaves_a_whole_snapshot() {
-    let dir = TempDir::new();
-    let mut server = Server::start(&dir);
-    let mut stream = server.connect();
-    let fill: String = (0..50_000)
-        .map(|i| format!("SET key:{i} value PX {}\r\n", 1_000_000 + i))
-        .collect();
-    let replies = ask(&mut stream, &fill, 50_000).expect("replies");
-    assert!(replies.bytes().filter(|byte| *byte == b'+').count() == 50_000);
-    assert_eq!(server.run("save", 1), "+OK\r\n");
-    let before = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
-    let reply = ask(&mut stream, "SET late v\r\nBGSAVE\r\n", 2).expect("replies");
-    assert!(reply.contains("Background saving started"), "{reply}");
-    server.signal(Signal::KILL);
-    server.wait();
-    let after = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
-    let server = Server::start(&dir);
-    let keys = if after == before { 50_000 } else { 50_001 };
-    assert_eq!(server.run("dbsize", 1), format!(":{keys}\r\n"));
-}
-
-#[test]
-fn a_damaged_snapshot_is_refused_and_left_alone() {
-    let dir = TempDir::new();
-    let server = Server::start(&dir);
-    server.run("set k v", 1);
-    server.run("save", 1);
-    drop(server);
-    let path = dir.file("dump.mayfly");
-    let mut bytes = std::fs::read(&path).expect("a snapshot");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 4;
-    std::fs::write(&path, &bytes).expect("the disk is writable");
-    let socket = dir.file("other.sock").display().to_string();
-    let dir_name = dir.path().display().to_string();
-    let output = run_to_end(&["--port", "0", "--unixsocket", &socket, "--dir", &dir_name]);
-    assert_eq!(output.status.code(), Some(1), "{}", text_of(&output));
-    assert!(text_of(&output).contains("left as it"));
-    assert!(std::fs::read(&path).expect("a snapshot") == bytes);
-    let output = run_to_end(&["check", &path.display().to_string()]);
-    assert_eq!(output.status.code(), Some(1));
-}
-
-#[test]
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();

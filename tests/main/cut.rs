@@ -58,14 +58,6 @@ fn saved_in(dir: &TempDir, ms: u64) -> State {
     state(&mut other)
 }
 
-fn temporary_files(dir: &TempDir) -> usize {
-    let entries = std::fs::read_dir(dir.path()).expect("the directory");
-    let names = entries.map(|entry| entry.expect("an entry").file_name());
-    names
-        .filter(|n| n.to_string_lossy().contains(".tmp."))
-        .count()
-}
-
 /// A server with many keys and a save that moves one small step at a time.
 struct Saving {
     dir: TempDir,
@@ -475,7 +467,7 @@ fn saving_at_once_takes_the_place_of_a_running_save() {
         assert!(!saving.sim.engine.keyspace.cut.is_active, "{request}");
         assert_same(&saved_in(&saving.dir, 0), &saving.at_cut, request);
         wait_for("the temporary files to go", || {
-            (temporary_files(&saving.dir) == 0).then_some(())
+            (saving.dir.temporary_files() == 0).then_some(())
         });
         let exits = saving.sim.engine.actions == [Action::Exit(0)];
         assert_eq!(exits, request == "shutdown save");
@@ -499,7 +491,7 @@ fn ending_without_a_save_gives_a_running_one_up() {
         saving.run(request);
         assert!(!saving.is_saving());
         wait_for("the temporary file to go", || {
-            (temporary_files(&saving.dir) == 0).then_some(())
+            (saving.dir.temporary_files() == 0).then_some(())
         });
         let after = std::fs::read(saving.dir.file("dump.mayfly")).expect("a snapshot");
         assert!(before == after, "{request}");
@@ -527,7 +519,7 @@ fn a_save_that_changes_outrun_is_given_up() {
     assert!(info.contains("rdb_last_bgsave_status:err"), "{info}");
     assert_eq!(saving.sim.run("lastsave"), saved_at);
     wait_for("the temporary file to go", || {
-        (temporary_files(&saving.dir) == 0).then_some(())
+        (saving.dir.temporary_files() == 0).then_some(())
     });
     let after = std::fs::read(saving.dir.file("dump.mayfly")).expect("a snapshot");
     assert!(before == after);

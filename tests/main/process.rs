@@ -50,14 +50,20 @@ impl Server {
 
     /// The same, with more arguments.
     pub fn start_with(dir: &TempDir, args: &[&str]) -> Server {
+        let mut command = mayfly();
+        command.args(args);
+        Server::launch(dir, command)
+    }
+
+    /// The same, by a command of the caller's.
+    pub fn launch(dir: &TempDir, mut command: Command) -> Server {
         let socket = dir.file("mayfly.sock");
         let log = std::fs::File::create(dir.file("log")).expect("a log");
-        let child = mayfly()
+        let child = command
             .args(["--port", "0", "--save", "", "--dir"])
             .arg(dir.path())
             .arg("--unixsocket")
             .arg(&socket)
-            .args(args)
             .stdout(log)
             .stderr(Stdio::null())
             .spawn()

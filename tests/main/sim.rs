@@ -31,6 +31,15 @@ impl TempDir {
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+
+    /// Number of unfinished snapshots.
+    pub fn temporary_files(&self) -> usize {
+        let entries = std::fs::read_dir(&self.0).expect("the directory");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        names
+            .filter(|n| n.to_string_lossy().contains(".tmp."))
+            .count()
+    }
 }
 
 impl Drop for TempDir {
