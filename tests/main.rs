@@ -8,6 +8,8 @@ mod cut;
 mod faults;
 #[path = "main/limits.rs"]
 mod limits;
+#[path = "main/loading.rs"]
+mod loading;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/process.rs"]
