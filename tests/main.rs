@@ -2,6 +2,8 @@
 
 #[path = "main/binary.rs"]
 mod binary;
+#[path = "main/clocks.rs"]
+mod clocks;
 #[path = "main/cut.rs"]
 mod cut;
 #[path = "main/faults.rs"]
@@ -14,6 +16,8 @@ mod loading;
 mod model;
 #[path = "main/process.rs"]
 mod process;
+#[path = "main/resp3.rs"]
+mod resp3;
 #[path = "main/sim.rs"]
 mod sim;
 #[path = "main/snapshot.rs"]
