@@ -588,8 +588,10 @@ fn each_class_of_events_is_told_alone() {
             &format!("config set notify-keyspace-events \"{flags}\""),
             "+OK",
         );
-        let listener = sim.connect();
+        let (listener, watcher) = (sim.connect(), sim.connect());
         sim.run_as(listener, "psubscribe __key*");
+        // WATCH listens to other classes, which must not be told for that.
+        sim.run_as(watcher, "watch other");
         for request in script {
             if request == "wait" {
                 sim.clock.advance_ms(5);
@@ -605,4 +607,23 @@ fn each_class_of_events_is_told_alone() {
             .collect();
         assert_eq!(told.join(", "), events, "{flags}: {text}");
     }
+}
+
+#[test]
+fn dbsize_counts_the_extended_and_not_the_dead_while_nothing_is_removed() {
+    let mut sim = Sim::new();
+    sim.script(
+        "set extended v px 10=>+OK
+        pexpire extended 100000=>:1
+        set dead v px 10=>+OK
+        client pause 1000 write=>+OK",
+    );
+    sim.advance(50);
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), 2);
+    sim.expect("dbsize", ":1");
+    sim.advance(1_000);
+    // The slice that ends the pause had passed expiry when it did.
+    sim.jobs();
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), 1);
+    sim.expect("dbsize", ":1");
 }
