@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use mayfly::clock::{Clock, Source, SystemClock};
 use mayfly::config::{self, Config, ExpireClock};
@@ -13,7 +14,7 @@ use mayfly::engine::Engine;
 use mayfly::server::{Server, listener, logging};
 use mayfly::snapshot::loader;
 use rand::TryRng;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook_mio::v1_0::Signals;
 
 #[global_allocator]
@@ -181,6 +182,9 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
     );
     engine.identity.startup_bytes = mayfly::command::info::memory_used_bytes();
     mayfly::command::config::apply_all(&mut engine);
+    // A file that may grow no further shall fail the snapshot, not end the server.
+    signal_hook::flag::register(SIGXFSZ, Arc::default())
+        .map_err(|error| format!("signals: {error}"))?;
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);
     write_pidfile(&engine.config.pidfile);

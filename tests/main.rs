@@ -2,8 +2,22 @@
 
 #[path = "main/binary.rs"]
 mod binary;
+#[path = "main/clocks.rs"]
+mod clocks;
+#[path = "main/cut.rs"]
+mod cut;
+#[path = "main/faults.rs"]
+mod faults;
+#[path = "main/limits.rs"]
+mod limits;
+#[path = "main/loading.rs"]
+mod loading;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/process.rs"]
+mod process;
+#[path = "main/resp3.rs"]
+mod resp3;
 #[path = "main/sim.rs"]
 mod sim;
 #[path = "main/snapshot.rs"]

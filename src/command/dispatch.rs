@@ -247,12 +247,17 @@ fn is_held_back(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) 
     match engine.pause.map(|pause| pause.kind) {
         None => false,
         Some(PauseKind::All) => !is_unpause,
-        Some(PauseKind::Write) if entry.row.name == "exec" => {
-            let mut queue = engine.sessions[key].multi.queue.iter();
-            queue.any(|queued| may_write(table().entry(queued.row)))
-        }
-        Some(PauseKind::Write) => may_write(entry),
+        Some(PauseKind::Write) => would_run(engine, key, entry, may_write),
     }
+}
+
+/// Whether a command is of a kind or, if it is EXEC, would run one of that kind.
+fn would_run(engine: &Engine, key: SessionKey, entry: &Entry, is_it: fn(&Entry) -> bool) -> bool {
+    if entry.row.name != "exec" {
+        return is_it(entry);
+    }
+    let mut queue = engine.sessions[key].multi.queue.iter();
+    queue.any(|queued| is_it(table().entry(queued.row)))
 }
 
 fn may_write(entry: &Entry) -> bool {
@@ -387,12 +392,16 @@ fn admit(
             entry.full_name()
         )));
     }
-    if engine.jobs.is_loading() && entry.row.flags & flag::LOADING == 0 {
+    let needs_keys = |entry: &Entry| entry.row.flags & flag::LOADING == 0;
+    if engine.jobs.is_loading() && would_run(engine, key, entry, needs_keys) {
         return Err(CommandError::text(
             "LOADING Redis is loading the dataset in memory",
         ));
     }
-    if entry.row.flags & flag::WRITE != 0 && engine.jobs.refuses_writes(&engine.config) {
+    // PING too, as in Redis: who asks whether all is well shall learn that it is not.
+    let is_refused = |entry: &Entry| entry.row.flags & flag::WRITE != 0 || entry.row.name == "ping";
+    let is_failing = engine.jobs.refuses_writes(&engine.config);
+    if is_failing && would_run(engine, key, entry, is_refused) {
         return Err(CommandError::text(
             "MISCONF Errors writing the snapshot to disk; writes are refused because \
              stop-writes-on-bgsave-error is on. See the log and INFO persistence.",

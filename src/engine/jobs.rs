@@ -254,9 +254,23 @@ impl Engine {
             .for_each(|key| self.check_output_limit(key));
     }
 
+    /// A client has been sent so many bytes. One that has not taken all it is owed may be owed too
+    /// much.
+    pub fn note_sent(&mut self, key: SessionKey, bytes: usize) {
+        self.metrics.output_bytes += bytes as u64;
+        let session = &mut self.sessions[key];
+        session.bytes_out += bytes as u64;
+        if session.output.is_empty() {
+            session.over_soft_since_ms = None;
+        } else {
+            self.has_backlog = true;
+            self.check_output_limit(key);
+        }
+    }
+
     /// Closes a client that is owed more than its class may be: over the hard limit at once, over
     /// the soft one when that has lasted.
-    pub fn check_output_limit(&mut self, key: SessionKey) {
+    fn check_output_limit(&mut self, key: SessionKey) {
         let now_ms = self.reading.monotonic_us / 1000;
         let session = &mut self.sessions[key];
         let class = if session.subscriptions() > 0 {

@@ -169,6 +169,7 @@ impl Engine {
         if self.jobs.persistence.running.take().is_some() {
             self.keyspace.end_cut();
             self.jobs.persistence.failures += 1;
+            self.clean_after_failures();
             log::info!("Background saving was given up");
         }
     }
@@ -214,11 +215,17 @@ impl Engine {
             }
         }
         persistence.is_last_ok = result.is_ok();
+        self.clean_after_failures();
+        result
+    }
+
+    /// Starts restamping before the stamps of saves that were given up come round.
+    fn clean_after_failures(&mut self) {
+        let persistence = &mut self.jobs.persistence;
         if persistence.failures >= CLEAN_AFTER && persistence.cleaner.is_none() {
             persistence.failures = 0;
             persistence.cleaner = Some(Cleaner::begin(&mut self.keyspace));
         }
-        result
     }
 
     /// One slice of saving or loading, until `until_us` at the latest.

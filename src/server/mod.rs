@@ -42,6 +42,9 @@ const SIGNALS: Token = Token(usize::MAX - 300);
 const EVENTS_PER_POLL: usize = 1024;
 /// Connections accepted per listener and turn.
 const ACCEPTED_PER_TURN: usize = 1000;
+/// When to accept again, in microseconds, after the system had no descriptor for a client and if
+/// none of the others leaves.
+const ACCEPT_AGAIN_US: u64 = 100_000;
 
 /// The server's sockets around its engine.
 pub struct Server<'a> {
@@ -56,6 +59,8 @@ pub struct Server<'a> {
     to_read: Vec<SessionKey>,
     buffer: Box<[u8]>,
     is_accepting: bool,
+    /// Clients wait whom the system refused: try again then, in monotonic microseconds.
+    accept_again_us: Option<u64>,
     signals_seen: usize,
 }
 
@@ -84,6 +89,7 @@ impl<'a> Server<'a> {
             to_read: Vec::new(),
             buffer: vec![0; READ_MAX].into_boxed_slice(),
             is_accepting: false,
+            accept_again_us: None,
             signals_seen: 0,
         })
     }
@@ -122,12 +128,18 @@ impl<'a> Server<'a> {
 
     fn timeout(&mut self) -> Option<Duration> {
         let has_more = self.is_accepting || self.to_read.iter().any(|&key| self.may_read(key));
-        let wakeup = if has_more {
-            Some(0)
-        } else {
-            self.engine.next_wakeup_ms()
-        };
-        wakeup.map(Duration::from_millis)
+        if has_more {
+            return Some(Duration::ZERO);
+        }
+        let now_us = self.engine.reading.monotonic_us;
+        let again = self.accept_again_us;
+        let again_ms = again.map(|at_us| at_us.saturating_sub(now_us).div_ceil(1000));
+        let wakeups = [self.engine.next_wakeup_ms(), again_ms];
+        wakeups
+            .into_iter()
+            .flatten()
+            .min()
+            .map(Duration::from_millis)
     }
 
     /// A client whose requests have all been executed.
@@ -173,9 +185,12 @@ impl<'a> Server<'a> {
     }
 
     fn accept(&mut self) {
-        if !std::mem::take(&mut self.is_accepting) {
+        let now_us = self.engine.reading.monotonic_us;
+        let is_again = self.accept_again_us.is_some_and(|at_us| now_us >= at_us);
+        if !std::mem::take(&mut self.is_accepting) && !is_again {
             return;
         }
+        let was_refused = self.accept_again_us.take().is_some();
         for at in 0..self.listeners.len() {
             for round in 0..=ACCEPTED_PER_TURN {
                 if round == ACCEPTED_PER_TURN {
@@ -183,10 +198,16 @@ impl<'a> Server<'a> {
                     break;
                 }
                 match accept_one(&self.listeners[at], &self.engine.config) {
-                    Ok(Some((stream, origin))) => self.admit(stream, origin),
-                    Ok(None) => break,
+                    Ok((stream, origin)) => self.admit(stream, origin),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // The client gave up while it waited; the next one may be fine.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        log::warn!("Accepting client connection: {error}");
+                        if !was_refused {
+                            log::warn!("Accepting client connection: {error}");
+                        }
+                        // Who waits has been reported by the poll, which will not do so again.
+                        self.accept_again_us = Some(now_us + ACCEPT_AGAIN_US);
                         break;
                     }
                 }
@@ -286,14 +307,7 @@ impl<'a> Server<'a> {
                 continue;
             };
             match connection.send(&mut session.output) {
-                Ok(sent) => {
-                    self.engine.metrics.output_bytes += sent as u64;
-                    session.bytes_out += sent as u64;
-                    if !session.output.is_empty() {
-                        self.engine.has_backlog = true;
-                        self.engine.check_output_limit(key);
-                    }
-                }
+                Ok(sent) => self.engine.note_sent(key, sent),
                 Err(_) => self.engine.close(key, Closing::Now),
             }
         }
@@ -317,6 +331,8 @@ impl<'a> Server<'a> {
                 connection.deregister(self.poll.registry());
             }
             self.engine.disconnect(key);
+            // There is a descriptor again for one who waits.
+            self.is_accepting |= self.accept_again_us.is_some();
         }
     }
 
@@ -401,12 +417,9 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// Accepts one connection, if one waits.
-fn accept_one(
-    listener: &Listener,
-    config: &crate::config::Config,
-) -> io::Result<Option<(Stream, Origin)>> {
-    let accepted = match listener {
+/// Accepts one connection.
+fn accept_one(listener: &Listener, config: &crate::config::Config) -> io::Result<(Stream, Origin)> {
+    match listener {
         Listener::Tcp(tcp) => tcp.accept().map(|(stream, peer)| {
             let local = stream
                 .local_addr()
@@ -433,13 +446,6 @@ fn accept_one(
             };
             (Stream::Unix(stream), origin)
         }),
-    };
-    match accepted {
-        Ok(accepted) => Ok(Some(accepted)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        // The client gave up while it waited; the next one may be fine.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -305,7 +305,13 @@ impl Loader {
     /// # Errors
     /// What is damaged, and where. Some keys may have been loaded already.
     pub fn step(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> Result<bool, LoadError> {
+        let has_lost = self.loaded.lost_chunks > 0;
         match self.load_chunk(keyspace, reading) {
+            // The totals count what was lost as well; the end is here all the same.
+            Err(LoadError::Damaged {
+                fault: Fault::WrongTotals,
+                ..
+            }) if has_lost => Ok(true),
             Err(error @ LoadError::Damaged { .. }) if self.options.is_partial => {
                 log::warn!("Skipping a damaged part of the snapshot: {error}");
                 self.loaded.lost_chunks += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mayfly::engine::session::SessionKey;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -96,11 +97,20 @@ impl Model {
     }
 }
 
+/// Kinds of steps.
+const KINDS: usize = 16;
+
 /// A server, its model and the source of what happens to both.
 struct Pair {
     sim: Sim,
     model: Model,
     rng: SmallRng,
+    /// Whose requests they are.
+    clients: Vec<SessionKey>,
+    /// How often each kind of step is taken.
+    weights: [u32; KINDS],
+    /// Longest jump of the clock, in ms.
+    jump_ms_max: i64,
 }
 
 impl Pair {
@@ -109,11 +119,48 @@ impl Pair {
             now: START,
             ..Model::default()
         };
+        let sim = Sim::saving_in(dir, seed);
         Pair {
-            sim: Sim::saving_in(dir, seed),
+            clients: vec![sim.client],
+            sim,
             model,
             rng: SmallRng::seed_from_u64(seed),
+            weights: [1; KINDS],
+            jump_ms_max: 1_000_000,
         }
+    }
+
+    /// The same with many clients, of whom some kinds of steps are seen often and some never.
+    fn swarm(dir: &TempDir, seed: u64, clients: usize) -> Pair {
+        let mut pair = Pair::new(dir, seed);
+        pair.clients = (0..clients).map(|_| pair.sim.connect()).collect();
+        pair.weights = std::array::from_fn(|_| [0, 1, 1, 8][pair.rng.random_range(0..4)]);
+        // There is always something to do, and time passes.
+        pair.weights[2] += 1;
+        pair.weights[KINDS - 1] += 1;
+        pair.jump_ms_max = 1 << pair.rng.random_range(1..40);
+        pair
+    }
+
+    fn kind(&mut self) -> usize {
+        let mut at = self.rng.random_range(0..self.weights.iter().sum());
+        for (kind, weight) in self.weights.iter().enumerate() {
+            if at < *weight {
+                return kind;
+            }
+            at -= weight;
+        }
+        unreachable!("the weights add up")
+    }
+
+    /// A request of any client, who may come and go.
+    fn run(&mut self, request: &str) -> String {
+        let at = self.rng.random_range(0..self.clients.len());
+        if self.clients.len() > 1 && self.rng.random_bool(0.01) {
+            self.sim.engine.disconnect(self.clients[at]);
+            self.clients[at] = self.sim.connect();
+        }
+        self.sim.run_as(self.clients[at], request)
     }
 
     fn key(&mut self) -> String {
@@ -138,7 +185,7 @@ impl Pair {
 
     fn advance(&mut self) {
         let ms = match self.rng.random_range(0..20) {
-            0 => self.ms() % 1_000_000,
+            0 => self.ms() % self.jump_ms_max,
             _ => self.rng.random_range(0..20),
         };
         self.sim.clock.advance_ms(ms as u64);
@@ -151,8 +198,9 @@ impl Pair {
     /// One random request, or time passing.
     fn step(&mut self) {
         let (key, value, ms) = (self.key(), self.value(), self.ms());
+        let kind = self.kind();
         let model = &mut self.model;
-        let (request, expected) = match self.rng.random_range(0..16) {
+        let (request, expected) = match kind {
             0 | 1 => (format!("set {key} {value}"), model.set(&key, &value, None)),
             2 | 3 => {
                 let deadline = Some(model.now + ms);
@@ -185,7 +233,7 @@ impl Pair {
             Some(start) => format!("{start} \"\""),
             None => request,
         };
-        assert_eq!(self.sim.run(&request), expected, "{request}");
+        assert_eq!(self.run(&request), expected, "{request}");
     }
 }
 
@@ -227,6 +275,26 @@ fn the_server_does_what_the_model_does() {
             }
         }
         assert_same(&mut pair.sim, &pair.model);
+    }
+}
+
+#[test]
+fn two_hundred_clients_see_what_the_model_does() {
+    for seed in 1_000..1_000 + SEEDS {
+        println!("seed {seed}");
+        let dir = TempDir::new();
+        let mut pair = Pair::swarm(&dir, seed, 200);
+        for step in 1..=STEPS {
+            pair.step();
+            if step % CHECK_EVERY == 0 {
+                pair.sim.engine.keyspace.check();
+            }
+        }
+        assert_same(&mut pair.sim, &pair.model);
+        assert_eq!(pair.sim.engine.sessions.len(), 201);
+        pair.sim.jobs();
+        pair.sim.engine.save_now().expect("a snapshot");
+        assert_snapshot_is(&dir, &pair.model);
     }
 }
 

@@ -31,6 +31,15 @@ impl TempDir {
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+
+    /// Number of unfinished snapshots.
+    pub fn temporary_files(&self) -> usize {
+        let entries = std::fs::read_dir(&self.0).expect("the directory");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        names
+            .filter(|n| n.to_string_lossy().contains(".tmp."))
+            .count()
+    }
 }
 
 impl Drop for TempDir {
@@ -105,6 +114,7 @@ impl Sim {
     /// What the client has been sent since the last look.
     pub fn received(&mut self, client: SessionKey) -> String {
         let bytes = self.engine.sessions[client].output.take_all();
+        self.engine.note_sent(client, bytes.len());
         let text = String::from_utf8_lossy(&bytes);
         text.replace("\r\n", " ").trim_end().to_owned()
     }

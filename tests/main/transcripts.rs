@@ -388,7 +388,7 @@ fn events_of(sim: &mut Sim, requests: &[&str], expected: &str) {
     let text = sim.received(listener);
     let words: Vec<&str> = text.split(' ').collect();
     let events: Vec<String> = words
-        .chunks(9)
+        .chunks_exact(9)
         .map(|chunk| format!("{} {}", &chunk[6]["__keyevent@0__:".len()..], chunk[8]))
         .collect();
     assert_eq!(events.join(", "), expected, "{requests:?}");
@@ -510,6 +510,122 @@ fn http_is_closed_before_its_body_runs() {
         assert_eq!(sim.run_as(client, &request), "");
         sim.expect("get pwn", "$-1");
     }
+}
+
+#[test]
+fn a_deadline_in_the_past_is_told_as_the_setting_says() {
+    for (setting, event, expired) in [("del", "del", 0), ("expired", "expired", 5)] {
+        let mut sim = notifying();
+        sim.expect(&format!("config set expire-past-event {setting}"), "+OK");
+        for request in [
+            "expire k -1",
+            "pexpire k 0",
+            "expireat k 1",
+            "pexpireat k 1",
+            "getex k pxat 1",
+        ] {
+            sim.expect("set k v", "+OK");
+            events_of(&mut sim, &[request, "exists k"], &format!("{event} k"));
+        }
+        let info = sim.run("info stats");
+        assert!(
+            info.contains(&format!(" expired_keys:{expired} ")),
+            "{info}"
+        );
+        // A condition that is not met removes nothing.
+        sim.expect("set k v", "+OK");
+        events_of(&mut sim, &["expire k -1 xx", "expire k -1 gt"], "");
+        sim.expect("exists k", ":1");
+    }
+}
+
+#[test]
+fn expire_with_too_few_arguments_aborts_the_transaction() {
+    let mut sim = Sim::new();
+    for request in ["expire k", "pexpire", "ttl", "persist k k", "pexpireat k"] {
+        let command = request.split(' ').next().expect("a name");
+        sim.script("set k v=>+OK\nmulti=>+OK\ndel k=>+QUEUED");
+        sim.expect(
+            request,
+            &format!("-ERR wrong number of arguments for '{command}' command"),
+        );
+        sim.expect(
+            "exec",
+            "-EXECABORT Transaction discarded because of previous errors.",
+        );
+        sim.script("exists k=>:1\nexec=>{EXEC without MULTI}");
+    }
+    // What only fails when it runs fails alone.
+    sim.script("multi=>+OK\nexpire k abc=>+QUEUED\nexpire k 10=>+QUEUED");
+    sim.expect("exec", "*2 -ERR value is not an integer or out of range :1");
+}
+
+#[test]
+fn each_class_of_events_is_told_alone() {
+    let script = ["set k v", "expire k 5", "pexpire k 5", "wait", "get k"];
+    for (flags, events) in [
+        ("Eg", "__keyevent@0__:expire k, __keyevent@0__:expire k"),
+        ("E$", "__keyevent@0__:set k"),
+        ("Ex", "__keyevent@0__:expired k"),
+        ("Em", "__keyevent@0__:keymiss k"),
+        ("En", "__keyevent@0__:new k"),
+        ("Kx", "__keyspace@0__:k expired"),
+        ("KEx", "__keyspace@0__:k expired, __keyevent@0__:expired k"),
+        ("K$m", "__keyspace@0__:k set, __keyspace@0__:k keymiss"),
+        (
+            "KA",
+            "__keyspace@0__:k set, __keyspace@0__:k expire, __keyspace@0__:k expire, \
+            __keyspace@0__:k expired",
+        ),
+        ("Exm", "__keyevent@0__:expired k, __keyevent@0__:keymiss k"),
+        ("Eehlsztd", ""),
+        ("g$xmn", ""),
+        ("KE", ""),
+        ("", ""),
+    ] {
+        let mut sim = Sim::new();
+        sim.expect(
+            &format!("config set notify-keyspace-events \"{flags}\""),
+            "+OK",
+        );
+        let (listener, watcher) = (sim.connect(), sim.connect());
+        sim.run_as(listener, "psubscribe __key*");
+        // WATCH listens to other classes, which must not be told for that.
+        sim.run_as(watcher, "watch other");
+        for request in script {
+            if request == "wait" {
+                sim.clock.advance_ms(5);
+            } else {
+                sim.run(request);
+            }
+        }
+        let text = sim.received(listener);
+        let words: Vec<&str> = text.split(' ').collect();
+        let told: Vec<String> = words
+            .chunks_exact(9)
+            .map(|words| format!("{} {}", words[6], words[8]))
+            .collect();
+        assert_eq!(told.join(", "), events, "{flags}: {text}");
+    }
+}
+
+#[test]
+fn dbsize_counts_the_extended_and_not_the_dead_while_nothing_is_removed() {
+    let mut sim = Sim::new();
+    sim.script(
+        "set extended v px 10=>+OK
+        pexpire extended 100000=>:1
+        set dead v px 10=>+OK
+        client pause 1000 write=>+OK",
+    );
+    sim.advance(50);
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), 2);
+    sim.expect("dbsize", ":1");
+    sim.advance(1_000);
+    // The slice that ends the pause had passed expiry when it did.
+    sim.jobs();
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), 1);
+    sim.expect("dbsize", ":1");
 }
 
 #[test]

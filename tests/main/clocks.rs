@@ -1,0 +1,163 @@
+//! Clocks that step: deadlines follow the server's own time, or the wall clock if that is wanted.
+
+use mayfly::clock::{Clock, Reading, UnixMillis};
+use mayfly::command::dispatch::run_ready;
+use mayfly::config::{Config, NotifyFlags};
+use mayfly::engine::session::SessionKey;
+use mayfly::engine::{Engine, Origin};
+
+use crate::sim::{START, Sim};
+
+const HOUR_MS: i64 = 3_600_000;
+
+#[test]
+fn a_step_of_the_wall_clock_moves_no_ttl() {
+    for step_ms in [HOUR_MS, -HOUR_MS] {
+        let mut sim = Sim::new();
+        sim.script("set k v px 1000=>+OK\nset f v=>+OK");
+        sim.expect("pexpiretime k", &format!(":{}", START + 1_000));
+        sim.clock.step_wall_ms(step_ms);
+        let wall = START + step_ms;
+        sim.expect("pttl k", ":1000");
+        sim.expect("pexpiretime k", &format!(":{}", wall + 1_000));
+        assert!(
+            sim.run("time")
+                .starts_with(&format!("*2 $10 {} ", wall / 1000))
+        );
+        // Absolute times are the wall clock's.
+        sim.expect(&format!("pexpireat f {}", wall + 500), ":1");
+        sim.script("pttl f=>:500\n+499\nexists f=>:1\n+1\nexists f=>:0");
+        sim.script("+499\nget k=>$1 v\n+1\nget k=>$-1");
+        sim.engine.keyspace.check();
+    }
+}
+
+/// A machine whose server's time is the wall clock: `expire-clock wall`.
+struct WallClock {
+    uptime_ms: i64,
+    step_ms: i64,
+}
+
+impl Clock for WallClock {
+    fn read(&mut self) -> Reading {
+        let now = START + self.uptime_ms + self.step_ms;
+        Reading {
+            now: UnixMillis(now),
+            monotonic_us: 1_000_000 + self.uptime_ms as u64 * 1000,
+            wall_us: now * 1000,
+            wall_offset_ms: 0,
+            wall_steps: 0,
+            wall_step_ms: 0,
+        }
+    }
+}
+
+/// A server that follows the wall clock, and one client that is told of deaths.
+struct WallSim {
+    engine: Engine,
+    clock: WallClock,
+    client: SessionKey,
+    listener: SessionKey,
+}
+
+impl WallSim {
+    fn new() -> WallSim {
+        let mut clock = WallClock {
+            uptime_ms: 0,
+            step_ms: 0,
+        };
+        let config = Config {
+            notify_keyspace_events: NotifyFlags::parse("Ex").expect("flags"),
+            ..Config::default()
+        };
+        let mut engine = Engine::new(config, clock.read(), 1);
+        let client = engine.connect(Origin::default());
+        let listener = engine.connect(Origin::default());
+        let mut sim = WallSim {
+            engine,
+            clock,
+            client,
+            listener,
+        };
+        sim.send(listener, "subscribe __keyevent@0__:expired");
+        sim
+    }
+
+    fn send(&mut self, client: SessionKey, request: &str) -> String {
+        self.engine
+            .feed(client, format!("{request}\r\n").as_bytes());
+        run_ready(&mut self.engine, &mut self.clock);
+        self.received(client)
+    }
+
+    fn received(&mut self, client: SessionKey) -> String {
+        let bytes = self.engine.sessions[client].output.take_all();
+        let text = String::from_utf8(bytes).expect("text");
+        text.replace("\r\n", " ").trim_end().to_owned()
+    }
+
+    #[track_caller]
+    fn expect(&mut self, request: &str, reply: &str) {
+        assert_eq!(self.send(self.client, request), reply, "{request}");
+    }
+
+    fn advance(&mut self, ms: i64) {
+        self.clock.uptime_ms += ms;
+        self.engine.run_jobs(&mut self.clock, true);
+        self.engine.keyspace.check();
+    }
+
+    /// How many deaths were told since the last look.
+    fn deaths(&mut self) -> usize {
+        self.received(self.listener).matches("message").count()
+    }
+}
+
+#[test]
+fn with_the_wall_clock_a_step_forward_is_time_that_passed() {
+    let mut sim = WallSim::new();
+    sim.expect("set k v px 1000", "+OK");
+    sim.expect("set far v ex 7200", "+OK");
+    sim.clock.step_ms = HOUR_MS;
+    sim.expect("get k", "$-1");
+    assert_eq!(sim.deaths(), 1);
+    sim.expect("pttl far", &format!(":{}", 7_200_000 - HOUR_MS));
+    sim.advance(1);
+    sim.expect("dbsize", ":1");
+    sim.clock.step_ms += HOUR_MS;
+    // Nobody asks for it; the job finds it.
+    sim.advance(20);
+    assert_eq!(sim.deaths(), 1);
+    sim.expect("dbsize", ":0");
+}
+
+#[test]
+fn with_the_wall_clock_a_step_back_lengthens_ttls() {
+    let mut sim = WallSim::new();
+    sim.advance(60_000);
+    sim.expect("set k v px 1000", "+OK");
+    sim.advance(500);
+    sim.clock.step_ms = -HOUR_MS;
+    sim.advance(0);
+    sim.expect("pttl k", &format!(":{}", HOUR_MS + 500));
+    sim.expect("dbsize", ":1");
+    // A key that is made in the time that comes twice dies in time all the same.
+    sim.expect("set new v px 1000", "+OK");
+    for _ in 0..999 {
+        sim.advance(1);
+        assert_eq!(sim.deaths(), 0);
+    }
+    sim.expect("dbsize", ":2");
+    sim.expect("get new", "$1 v");
+    sim.advance(1);
+    sim.expect("get new", "$-1");
+    assert_eq!(sim.deaths(), 1);
+    sim.expect("set idle v px 1000", "+OK");
+    sim.advance(1_018);
+    assert_eq!(sim.deaths(), 1, "18 ms after the deadline");
+    sim.advance(HOUR_MS - 3_000);
+    sim.expect("exists k", ":1");
+    sim.advance(3_000);
+    assert_eq!(sim.deaths(), 1);
+    sim.expect("dbsize", ":0");
+}

@@ -1,0 +1,262 @@
+//! Faults of disk and process: the previous snapshot survives, and the server says what is wrong.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Resource, Rlimit, Signal, getuid, prlimit};
+
+use crate::process::{Server, run_to_end, text_of, wait_for};
+use crate::sim::{Sim, TempDir};
+
+/// Keys that make a snapshot of some 20 MB.
+const POPULATE: &str = "DEBUG POPULATE 40000 key 500";
+
+fn server(dir: &TempDir) -> Server {
+    let debug = ["--enable-debug-command", "local"];
+    let protected = ["--enable-protected-configs", "local"];
+    Server::start_with(dir, &[debug, protected].concat())
+}
+
+fn snapshot(dir: &TempDir) -> Vec<u8> {
+    std::fs::read(dir.file("dump.mayfly")).expect("a snapshot")
+}
+
+/// Starts a save and waits until it has ended.
+#[track_caller]
+fn background_save(server: &Server) {
+    let reply = server.run("BGSAVE", 1);
+    assert_eq!(reply, "+Background saving started\r\n");
+    wait_for("the end of the save", || {
+        (server.info("rdb_bgsave_in_progress") == "0").then_some(())
+    });
+}
+
+/// A save is tried in both ways and fails, to no harm.
+#[track_caller]
+fn assert_saving_fails(dir: &TempDir, server: &Server, why: &str) {
+    let before = snapshot(dir);
+    let last_save = server.run("LASTSAVE", 1);
+    assert_eq!(server.run("SET late v", 1), "+OK\r\n");
+    let reply = server.run("SAVE", 1);
+    assert!(
+        reply.starts_with("-ERR saving the snapshot failed: "),
+        "{reply}"
+    );
+    assert!(reply.contains(why), "{reply}");
+    background_save(server);
+    assert_eq!(server.info("rdb_last_bgsave_status"), "err");
+    assert_eq!(server.run("LASTSAVE", 1), last_save);
+    assert_ne!(server.info("rdb_changes_since_last_save"), "0");
+    assert!(server.log().contains(why));
+    assert!(snapshot(dir) == before, "the previous snapshot is there");
+    assert_eq!(dir.temporary_files(), 0);
+    // Asked to save at the end, it rather stays.
+    let reply = server.run("SHUTDOWN SAVE", 1);
+    assert_eq!(reply, "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    assert_eq!(server.run("GET late", 2), "$1\r\nv\r\n");
+}
+
+#[track_caller]
+fn assert_saving_works(dir: &TempDir, server: &Server) {
+    let before = snapshot(dir);
+    background_save(server);
+    assert_eq!(server.info("rdb_last_bgsave_status"), "ok");
+    assert_eq!(server.info("rdb_changes_since_last_save"), "0");
+    assert!(snapshot(dir) != before);
+}
+
+/// The binary as somebody who is bound by permissions.
+fn unprivileged(dir: &TempDir) -> Command {
+    // Nobody may have no access to where the binary was built.
+    let binary = dir.file("mayfly");
+    std::fs::copy(env!("CARGO_BIN_EXE_mayfly"), &binary).expect("a copy");
+    let mut command = Command::new(binary);
+    command.stdin(Stdio::null());
+    if getuid().is_root() {
+        command.uid(65_534);
+    }
+    command
+}
+
+fn permit(path: &Path, mode: u32) {
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, permissions).expect("permissions");
+}
+
+#[test]
+fn a_directory_that_becomes_read_only_keeps_its_snapshot() {
+    let dir = TempDir::new();
+    permit(dir.path(), 0o777);
+    let server = Server::launch(&dir, unprivileged(&dir));
+    server.run("SET k v", 1);
+    assert_eq!(server.run("SAVE", 1), "+OK\r\n");
+    permit(dir.path(), 0o555);
+    permit(&dir.file("dump.mayfly"), 0o644);
+    assert_saving_fails(&dir, &server, "Permission denied");
+    permit(dir.path(), 0o777);
+    assert_saving_works(&dir, &server);
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_no_end() {
+    // To the writer this is what a full disk is: some bytes go out and the rest does not.
+    let dir = TempDir::new();
+    let server = server(&dir);
+    server.run("SET k v", 1);
+    assert_eq!(server.run("SAVE", 1), "+OK\r\n");
+    server.run(POPULATE, 1);
+    let limit = |bytes| {
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(Some(server.pid()), Resource::Fsize, limit).expect("the limit of a child");
+    };
+    limit(Some(1_000_000));
+    assert_saving_fails(&dir, &server, "File too large");
+    limit(None);
+    assert_saving_works(&dir, &server);
+}
+
+#[test]
+fn a_directory_that_is_gone_is_named() {
+    let dir = TempDir::new();
+    let server = server(&dir);
+    std::fs::create_dir(dir.file("data")).expect("a directory");
+    server.run(&format!("CONFIG SET dir {}", dir.file("data").display()), 1);
+    server.run("SAVE", 1);
+    std::fs::rename(dir.file("data/dump.mayfly"), dir.file("dump.mayfly")).expect("a move");
+    std::fs::remove_dir(dir.file("data")).expect("it is empty");
+    assert_saving_fails(&dir, &server, "data/dump.mayfly.tmp");
+    std::fs::create_dir(dir.file("data")).expect("a directory");
+    background_save(&server);
+    assert_eq!(server.info("rdb_last_bgsave_status"), "ok");
+}
+
+#[test]
+fn a_kill_during_a_save_leaves_the_previous_snapshot() {
+    let dir = TempDir::new();
+    let mut killed = server(&dir);
+    killed.run(POPULATE, 1);
+    assert_eq!(killed.run("SAVE", 1), "+OK\r\n");
+    let before = snapshot(&dir);
+    // A save may be too fast to be hit; then it has done nothing but the same again.
+    wait_for("a kill that hits the save", || {
+        killed.run("SET late v", 1);
+        let reply = killed.run("BGSAVE", 1);
+        assert_eq!(reply, "+Background saving started\r\n");
+        wait_for("its file", || {
+            let is_over = killed.info("rdb_bgsave_in_progress") == "0";
+            (is_over || dir.temporary_files() > 0).then_some(())
+        });
+        killed.signal(Signal::KILL);
+        killed.wait();
+        if dir.temporary_files() > 0 {
+            return Some(());
+        }
+        std::fs::write(dir.file("dump.mayfly"), &before).expect("the disk is writable");
+        killed = server(&dir);
+        None
+    });
+    assert!(snapshot(&dir) == before);
+    let server = server(&dir);
+    assert_eq!(server.run("DBSIZE", 1), ":40000\r\n");
+    assert_eq!(dir.temporary_files(), 0, "what was unfinished is swept out");
+    assert!(server.log().contains("Removing the unfinished snapshot"));
+    assert_saving_works(&dir, &server);
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused_by_chunk_and_offset_and_left_alone() {
+    let dir = TempDir::new();
+    let first = server(&dir);
+    first.run(POPULATE, 1);
+    first.run("SAVE", 1);
+    drop(first);
+    let path = dir.file("dump.mayfly");
+    let whole = snapshot(&dir);
+    let mut places = Vec::new();
+    for (at, is_cut) in [(100_000, false), (10_000_000, false), (15_000_000, true)] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 4;
+        if is_cut {
+            bytes.truncate(at);
+        }
+        std::fs::write(&path, &bytes).expect("the disk is writable");
+        let socket = dir.file("other.sock").display().to_string();
+        let dir_name = dir.path().display().to_string();
+        let output = run_to_end(&["--port", "0", "--unixsocket", &socket, "--dir", &dir_name]);
+        let text = text_of(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("left as it"), "{text}");
+        let (_, place) = text.split_once("damaged: chunk ").expect("a chunk");
+        let (chunk, rest) = place.split_once(" at offset ").expect("an offset");
+        let (offset, _) = rest.split_once(':').expect("a reason");
+        let number = |text: &str| text.parse::<usize>().expect("a number");
+        places.push((number(chunk), number(offset), at));
+        assert!(snapshot(&dir) == bytes, "it is left as it is");
+        let output = run_to_end(&["check", &path.display().to_string()]);
+        assert_eq!(output.status.code(), Some(1));
+        let place = format!("chunk {chunk} at offset {offset}");
+        assert!(text_of(&output).contains(&place));
+    }
+    // A chunk takes 256 KiB, and the one that is named holds the damage.
+    for (chunk, offset, at) in places {
+        assert!(offset <= at && at < offset + 270_000, "{offset} for {at}");
+        assert!(chunk.abs_diff(at / 262_144) <= 2, "{chunk} for {at}");
+    }
+    std::fs::write(&path, &whole).expect("the disk is writable");
+    assert_eq!(server(&dir).run("DBSIZE", 1), ":40000\r\n");
+}
+
+#[test]
+fn writes_stop_after_a_failed_save_if_that_is_wanted() {
+    let misconf = "MISCONF Errors writing the snapshot to disk; writes are refused because \
+                   stop-writes-on-bgsave-error is on. See the log and INFO persistence.";
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    let (writer, reader) = (sim.connect(), sim.connect());
+    sim.expect("set k v", "+OK");
+    for (client, request) in [(writer, "set k w"), (reader, "get k")] {
+        assert_eq!(sim.run_as(client, "multi"), "+OK");
+        assert_eq!(sim.run_as(client, request), "+QUEUED");
+    }
+    sim.engine.config.dir = dir.file("missing").display().to_string();
+    assert!(sim.run("save").starts_with("-ERR"));
+    // The default.
+    sim.expect("set k v", "+OK");
+    sim.expect("config set stop-writes-on-bgsave-error yes", "+OK");
+    for request in ["set k x", "del none", "expire k 10", "flushall", "ping"] {
+        sim.expect(request, &format!("-{misconf}"));
+    }
+    sim.script("get k=>$1 v\nttl k=>:-1\npublish c x=>:0\nexists k=>:1\nmulti=>+OK");
+    sim.expect("append k x", &format!("-{misconf}"));
+    sim.expect(
+        "exec",
+        "-EXECABORT Transaction discarded because of previous errors.",
+    );
+    // What was queued before is refused as a whole, and reads are not.
+    let aborted = format!("-EXECABORT Transaction discarded because of: {misconf}");
+    assert_eq!(sim.run_as(writer, "exec"), aborted);
+    assert_eq!(sim.run_as(writer, "exec"), "-ERR EXEC without MULTI");
+    assert_eq!(sim.run_as(reader, "exec"), "*1 $1 v");
+    // Without save points nobody expects the keys to be on disk.
+    sim.script("config set save \"\"=>+OK\nset k x=>+OK\nconfig set save \"60 1\"=>+OK");
+    sim.expect("set k y", &format!("-{misconf}"));
+    sim.engine.config.dir = dir.path().display().to_string();
+    sim.script("save=>+OK\nset k y=>+OK\nping=>+PONG");
+}
+
+#[test]
+fn a_server_that_listens_nowhere_or_in_no_directory_says_so() {
+    for (args, text) in [
+        (["--port", "0"], "not listen anywhere"),
+        (["--dir", "/missing/directory"], "/missing/directory"),
+    ] {
+        let output = run_to_end(&args);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text_of(&output).contains(text), "{}", text_of(&output));
+    }
+}

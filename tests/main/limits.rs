@@ -1,0 +1,364 @@
+//! Limits on clients: what one of them sends, does not read or holds open costs that one only.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use mayfly::clock::{Clock, Source, SystemClock};
+use mayfly::command::dispatch::run_ready;
+use mayfly::engine::session::Closing;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+
+use crate::process::{DEADLINE_MS, Server, ask, info, wait_for};
+use crate::sim::{Sim, TempDir};
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+/// Reads until the server hangs up; what came before that.
+fn read_to_end(stream: &mut UnixStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; MEBIBYTE];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return bytes,
+            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return bytes,
+            Err(error) => panic!("the server did not hang up: {error}"),
+        }
+    }
+}
+
+#[track_caller]
+fn run(stream: &mut UnixStream, request: &str, reply: &str) {
+    let got = ask(stream, &format!("{request}\r\n"), 1).expect("a reply");
+    assert_eq!(got, format!("{reply}\r\n"), "{request}");
+}
+
+fn id(stream: &mut UnixStream) -> String {
+    let reply = ask(stream, "CLIENT ID\r\n", 1).expect("a reply");
+    reply[1..].trim_end().to_owned()
+}
+
+/// Whether a client is connected, in the eyes of another.
+fn is_there(stream: &mut UnixStream, id: &str) -> bool {
+    let request = format!("CLIENT LIST ID {id}\r\nPING\r\n");
+    let mut text = ask(stream, &request, 2).expect("a reply");
+    while !text.ends_with("+PONG\r\n") {
+        text += &ask(stream, "", 1).expect("the rest");
+    }
+    text.contains("id=")
+}
+
+fn long_value(server: &Server) -> UnixStream {
+    let mut stream = server.connect();
+    let value = "v".repeat(MEBIBYTE);
+    let request = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${MEBIBYTE}\r\n{value}");
+    run(&mut stream, &request, "+OK");
+    stream
+}
+
+#[test]
+fn who_never_reads_is_closed_alone() {
+    // The hard limit acts at once, the soft one when it has been passed for a second.
+    for limit in ["normal 8mb 0 0", "normal 0 1mb 1"] {
+        let dir = TempDir::new();
+        let server = Server::start(&dir);
+        let mut good = long_value(&server);
+        let set = format!("CONFIG SET client-output-buffer-limit \"{limit}\"");
+        run(&mut good, &set, "+OK");
+        let mut bad = server.connect();
+        let bad_id = id(&mut bad);
+        bad.write_all(&b"GET big\r\n".repeat(64)).expect("room");
+        wait_for("the end of the client", || {
+            run(&mut good, "PING", "+PONG");
+            (!is_there(&mut good, &bad_id)).then_some(())
+        });
+        let count = info(&mut good, "client_output_buffer_limit_disconnections");
+        assert_eq!(count, "1", "{limit}");
+        assert_eq!(info(&mut good, "connected_clients"), "1");
+        assert!(read_to_end(&mut bad).len() < 64 * MEBIBYTE);
+    }
+}
+
+#[test]
+fn a_deaf_subscriber_is_closed_and_the_others_get_every_message() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut publisher = server.connect();
+    let set = "CONFIG SET client-output-buffer-limit \"pubsub 1mb 0 0\"";
+    run(&mut publisher, set, "+OK");
+    let (mut deaf, mut keen) = (server.connect(), server.connect());
+    for stream in [&mut deaf, &mut keen] {
+        ask(stream, "SUBSCRIBE c\r\n", 6).expect("a reply");
+    }
+    let text = "m".repeat(50_000);
+    let message = format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$50000\r\n{text}\r\n");
+    wait_for("the end of the subscriber", || {
+        let reply = ask(&mut publisher, &format!("PUBLISH c {text}\r\n"), 1);
+        let got = ask(&mut keen, "", 7).expect("a message");
+        assert!(got == message);
+        (reply.expect("a reply") == ":1\r\n").then_some(())
+    });
+    assert!(read_to_end(&mut deaf).len() < 10 * MEBIBYTE);
+}
+
+#[test]
+fn the_soft_limit_counts_from_when_it_was_passed() {
+    let mut sim = Sim::new();
+    let client = sim.connect();
+    sim.expect(
+        "config set client-output-buffer-limit \"normal 0 1000 2\"",
+        "+OK",
+    );
+    sim.expect(&format!("set k {}", "v".repeat(2_000)), "+OK");
+    let is_closed = |sim: &Sim| sim.engine.sessions[client].closing == Closing::Now;
+    let owe = |sim: &mut Sim| {
+        sim.engine.feed(client, b"get k\r\n");
+        run_ready(&mut sim.engine, &mut sim.clock);
+        // The shell could write nothing.
+        sim.engine.note_sent(client, 0);
+    };
+    owe(&mut sim);
+    sim.advance(1_950);
+    assert!(!is_closed(&sim));
+    // It reads, so the next time counts from its own beginning.
+    sim.received(client);
+    sim.advance(100);
+    owe(&mut sim);
+    sim.advance(1_999);
+    assert!(!is_closed(&sim));
+    sim.advance(101);
+    assert!(is_closed(&sim));
+}
+
+#[test]
+fn who_sends_too_much_is_closed_alone() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut good = server.connect();
+    run(&mut good, "CONFIG SET client-query-buffer-limit 1mb", "+OK");
+    let mut bad = server.connect();
+    bad.write_all(b"*2\r\n$3\r\nGET\r\n$5000000\r\n")
+        .expect("room");
+    // The server may hang up before it has taken all of it.
+    let _ = bad.write_all(&vec![b'x'; 2 * MEBIBYTE]);
+    assert_eq!(read_to_end(&mut bad), b"");
+    let count = info(&mut good, "client_query_buffer_limit_disconnections");
+    assert_eq!(count, "1");
+    run(&mut good, "PING", "+PONG");
+}
+
+#[test]
+fn a_full_house_says_so_and_lets_the_next_in_when_one_leaves() {
+    let dir = TempDir::new();
+    let server = Server::start_with(&dir, &["--maxclients", "3"]);
+    let mut first = server.connect();
+    wait_for("the others to be gone", || {
+        (info(&mut first, "connected_clients") == "1").then_some(())
+    });
+    let mut others = [server.connect(), server.connect()];
+    for stream in &mut others {
+        run(stream, "PING", "+PONG");
+    }
+    for nth in 1..=2 {
+        let text = read_to_end(&mut server.connect());
+        assert_eq!(text, b"-ERR max number of clients reached\r\n");
+        assert_eq!(info(&mut first, "rejected_connections"), nth.to_string());
+    }
+    let [gone, mut stays] = others;
+    drop(gone);
+    wait_for("a place", || {
+        let mut stream = UnixStream::connect(&server.socket).ok()?;
+        (ask(&mut stream, "PING\r\n", 1)? == "+PONG\r\n").then_some(())
+    });
+    run(&mut stays, "PING", "+PONG");
+}
+
+#[test]
+fn a_stranger_may_ask_for_little_and_leave_little_unread() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut good = server.connect();
+    run(&mut good, "CONFIG SET requirepass secret", "+OK");
+    for (request, error) in [
+        ("*11\r\n", "unauthenticated multibulk length"),
+        ("*1\r\n$16385\r\n", "unauthenticated bulk length"),
+    ] {
+        let mut stranger = server.connect();
+        stranger.write_all(request.as_bytes()).expect("room");
+        let text = format!("-ERR Protocol error: {error}\r\n");
+        assert_eq!(read_to_end(&mut stranger), text.as_bytes());
+    }
+    let mut deaf = server.connect();
+    let timeout = Some(Duration::from_millis(DEADLINE_MS));
+    deaf.set_write_timeout(timeout).expect("a timeout");
+    let requests = b"GET k\r\n".repeat(1_000);
+    let hung_up = (0..10_000).any(|_| deaf.write_all(&requests).is_err());
+    assert!(hung_up, "the server keeps errors for a stranger");
+    run(&mut good, "PING", "+PONG");
+    let mut friend = server.connect();
+    run(&mut friend, "AUTH secret", "+OK");
+    run(&mut friend, "PING", "+PONG");
+}
+
+#[test]
+fn a_request_may_be_split_anywhere() {
+    let bytes = b"PING\r\n\r\nset a 'b c'\n*3\r\n$6\r\nAPPEND\r\n$1\r\na\r\n$4\r\n\r\n*1\r\n\
+        *2\r\n$3\r\nget\r\n$1\r\na\r\n*0\r\nnope\r\n*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n";
+    let replies = |pieces: &[&[u8]]| {
+        let mut sim = Sim::new();
+        for piece in pieces {
+            sim.engine.feed(sim.client, piece);
+            run_ready(&mut sim.engine, &mut sim.clock);
+        }
+        sim.received(sim.client)
+    };
+    let whole = replies(&[bytes]);
+    assert!(
+        whole.starts_with("+PONG +OK :7 $7 b c *1 -ERR unknown"),
+        "{whole}"
+    );
+    assert!(
+        whole.ends_with("+PONG -ERR Protocol error: expected '$', got 'P'"),
+        "{whole}"
+    );
+    for at in 1..bytes.len() {
+        let (a, b) = bytes.split_at(at);
+        assert_eq!(replies(&[a, b]), whole, "split at {at}");
+    }
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(replies(&single), whole);
+}
+
+/// Lets this process have as many files open as the system allows; how many that is.
+fn most_files() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("the limit may be raised");
+    limit.maximum.unwrap_or(1 << 20)
+}
+
+#[test]
+fn ten_thousand_idle_clients_are_in_nobodys_way() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut active = server.connect();
+    // As many as there may be, less what the two processes need for themselves.
+    let places: usize = server.info("maxclients").parse().expect("a number");
+    let count = places.min(most_files() as usize - 100).min(10_000) - 10;
+    let mut idle: Vec<UnixStream> = (0..count).map(|_| server.connect()).collect();
+    wait_for("all to be in", || {
+        let clients = info(&mut active, "connected_clients");
+        (clients == (count + 1).to_string()).then_some(())
+    });
+    for i in 1..=1_000 {
+        run(&mut active, "INCR n", &format!(":{i}"));
+    }
+    // They are all still served.
+    for stream in &mut idle {
+        stream.write_all(b"PING\r\n").expect("room");
+    }
+    for stream in &mut idle {
+        assert_eq!(ask(stream, "", 1).as_deref(), Some("+PONG\r\n"));
+    }
+    drop(idle);
+    wait_for("all to be out", || {
+        (info(&mut active, "connected_clients") == "1").then_some(())
+    });
+}
+
+/// Files a process has open.
+fn open_files(pid: Pid) -> u64 {
+    let path = format!("/proc/{}/fd", pid.as_raw_nonzero());
+    std::fs::read_dir(path).expect("a process").count() as u64
+}
+
+fn limit_files(server: &Server, count: u64) {
+    let limit = Rlimit {
+        current: Some(count),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    prlimit(Some(server.pid()), Resource::Nofile, limit).expect("the limit of a child");
+}
+
+/// Sends a PING from each of so many new clients.
+fn knock(server: &Server, count: usize) -> Vec<UnixStream> {
+    let knock = |_| {
+        let mut stream = server.connect();
+        stream.write_all(b"PING\r\n").expect("room");
+        stream
+    };
+    (0..count).map(knock).collect()
+}
+
+/// Takes those out that have got their answer.
+fn answered(waiting: &mut Vec<UnixStream>) -> Vec<UnixStream> {
+    let has_answer = |stream: &mut UnixStream| {
+        stream.set_nonblocking(true).expect("a socket");
+        let mut buffer = [0; 7];
+        let got = stream.read(&mut buffer);
+        stream.set_nonblocking(false).expect("a socket");
+        matches!(got, Ok(7))
+    };
+    waiting.extract_if(.., has_answer).collect()
+}
+
+#[test]
+fn clients_without_a_descriptor_wait_for_one() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut early = server.connect();
+    wait_for("the others to be gone", || {
+        (info(&mut early, "connected_clients") == "1").then_some(())
+    });
+    limit_files(&server, open_files(server.pid()) + 5);
+    let mut waiting = knock(&server, 15);
+    wait_for("a refusal", || {
+        let log = server.log();
+        log.contains("Accepting client connection").then_some(())
+    });
+    let fitting: usize = info(&mut early, "connected_clients")
+        .parse()
+        .expect("a number");
+    let fitting = fitting - 1;
+    assert!((1..=7).contains(&fitting), "{fitting} fit");
+    let mut inside = Vec::new();
+    wait_for("those who fit", || {
+        inside.append(&mut answered(&mut waiting));
+        (inside.len() == fitting).then_some(())
+    });
+    // The others wait, and the server does not spin for them.
+    let cycles = |early: &mut UnixStream| {
+        let text = info(early, "eventloop_cycles");
+        text.parse::<u64>().expect("a number")
+    };
+    let before = cycles(&mut early);
+    let mut clock = SystemClock::new(Source::Monotonic);
+    let start_ms = clock.read().monotonic_us / 1000;
+    wait_for("half a second", || {
+        (clock.read().monotonic_us / 1000 >= start_ms + 500).then_some(())
+    });
+    let took_ms = clock.read().monotonic_us / 1000 - start_ms;
+    let turns = cycles(&mut early) - before;
+    assert!(turns < 50 + took_ms, "{turns} turns in {took_ms} ms");
+    assert_eq!(answered(&mut waiting).len(), 0);
+    let log = server.log();
+    assert_eq!(
+        log.matches("Accepting client connection").count(),
+        1,
+        "{log}"
+    );
+    // Descriptors of clients that leave.
+    inside.clear();
+    wait_for("as many more", || {
+        inside.append(&mut answered(&mut waiting));
+        (inside.len() == fitting).then_some(())
+    });
+    // Descriptors from elsewhere: nothing tells the server.
+    limit_files(&server, open_files(server.pid()) + 20);
+    wait_for("the rest", || {
+        inside.append(&mut answered(&mut waiting));
+        waiting.is_empty().then_some(())
+    });
+    run(&mut early, "PING", "+PONG");
+}
