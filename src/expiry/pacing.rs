@@ -19,8 +19,10 @@ use super::index::Coming;
 
 /// Most time per turn while requests wait, and what the bucket holds.
 pub const BURST_US: u64 = 500;
-/// Most time per turn when the poll came back empty: what a request that arrives now may wait.
-pub const IDLE_SLICE_US: u64 = 2_000;
+/// Most time per turn when the poll came back empty: what a request that arrives now may wait. A
+/// turn costs microseconds, so longer slices would save nothing (with 2 ms, ping p99 was 2.4 ms
+/// while a million keys died: benches/peers.py, storm).
+pub const IDLE_SLICE_US: u64 = 500;
 /// A slice that overran is paid back, but not more than this much of it.
 const DEBT_US_MAX: i64 = 10_000;
 /// Share of elapsed time at effort 1.
