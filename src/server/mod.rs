@@ -1,10 +1,13 @@
 //! The shell: the event loop around the engine, in visible phases.
 //!
 //! ```text
-//! poll ─> clock ─> accept ─> read + parse ─> execute in batches ─> jobs ─> flush ─> close
-//!   ▲                                                                              │
-//!   └──────────────────────── timeout: the next deadline ◄───────────────────────────┘
+//! poll ─> clock ─> accept ─> read + parse ─> execute in batches ─> flush ─> jobs ─> flush ─> close
+//!   ▲                                                                                        │
+//!   └──────────────────────── timeout: the next deadline ◄─────────────────────────────────────┘
 //! ```
+//!
+//! Replies leave before the jobs run, so that nobody waits for a slice that began after his request
+//! (benches/peers.py, storm: ping p99).
 //!
 //! A client gets one read of at most 64 KiB a turn and a bounded number of commands; what is left
 //! waits on a list, as mio reports each edge only once. A client with unexecuted requests is not
@@ -114,7 +117,9 @@ impl<'a> Server<'a> {
             let is_idle = self.to_read.is_empty() && self.engine.ready.is_empty();
             self.read();
             dispatch::run_ready(&mut self.engine, self.clock);
+            self.flush();
             self.engine.run_jobs(self.clock, is_idle);
+            // What the jobs had to tell: events, and the replies of those they let go on.
             self.flush();
             self.close();
             let metrics = &mut self.engine.metrics;
