@@ -26,3 +26,5 @@ mod snapshot;
 mod tidy;
 #[path = "main/transcripts.rs"]
 mod transcripts;
+#[path = "main/twin.rs"]
+mod twin;

@@ -1,12 +1,11 @@
 //! Random requests against the server and a model so simple that it is right by inspection.
 
-use std::collections::BTreeMap;
-
 use mayfly::engine::session::SessionKey;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::sim::{START, Sim, TempDir};
+use crate::twin::{KINDS, Model, Words};
 
 const SEEDS: u64 = 20;
 const STEPS: usize = 3_000;
@@ -14,91 +13,8 @@ const CHECK_EVERY: usize = 100;
 const KEYS: u32 = 40;
 const FILLERS: usize = 10_000;
 
-/// Values and deadlines; what is due is thrown out before each step.
-#[derive(Clone, Default)]
-struct Model {
-    keys: BTreeMap<String, (String, Option<i64>)>,
-    now: i64,
-}
-
-fn bulk(value: Option<&str>) -> String {
-    value.map_or("$-1".to_owned(), |v| {
-        format!("${} {v}", v.len()).trim_end().to_owned()
-    })
-}
-
-impl Model {
-    fn advance(&mut self, ms: i64) {
-        self.now += ms;
-        let now = self.now;
-        self.keys
-            .retain(|_, (_, deadline)| deadline.is_none_or(|at| at > now));
-    }
-
-    fn set(&mut self, key: &str, value: &str, deadline: Option<i64>) -> String {
-        self.keys
-            .insert(key.to_owned(), (value.to_owned(), deadline));
-        "+OK".to_owned()
-    }
-
-    fn get(&self, key: &str) -> String {
-        bulk(self.keys.get(key).map(|(value, _)| value.as_str()))
-    }
-
-    fn expire(&mut self, key: &str, ms: i64) -> String {
-        let Some((_, deadline)) = self.keys.get_mut(key) else {
-            return ":0".to_owned();
-        };
-        *deadline = Some(self.now + ms);
-        self.advance(0);
-        ":1".to_owned()
-    }
-
-    fn persist(&mut self, key: &str) -> String {
-        let deadline = self.keys.get_mut(key).and_then(|(_, at)| at.take());
-        format!(":{}", i32::from(deadline.is_some()))
-    }
-
-    fn ttl(&self, key: &str) -> String {
-        match self.keys.get(key) {
-            None => ":-2".to_owned(),
-            Some((_, None)) => ":-1".to_owned(),
-            Some((_, Some(at))) => format!(":{}", at - self.now),
-        }
-    }
-
-    fn rename(&mut self, from: &str, to: &str) -> String {
-        let Some(found) = self.keys.remove(from) else {
-            return "-ERR no such key".to_owned();
-        };
-        self.keys.insert(to.to_owned(), found);
-        "+OK".to_owned()
-    }
-
-    fn append(&mut self, key: &str, more: &str) -> String {
-        let (value, _) = self.keys.entry(key.to_owned()).or_default();
-        value.push_str(more);
-        format!(":{}", value.len())
-    }
-
-    fn incr(&mut self, key: &str) -> String {
-        let fresh = || ("0".to_owned(), None);
-        let (value, _) = self.keys.entry(key.to_owned()).or_insert_with(fresh);
-        let number = value.parse::<i64>().ok();
-        let is_plain = number.is_some_and(|n| n.to_string() == *value);
-        match number.and_then(|n| n.checked_add(1)) {
-            Some(sum) if is_plain => {
-                *value = sum.to_string();
-                format!(":{sum}")
-            }
-            Some(_) | None if is_plain => "-ERR increment or decrement would overflow".to_owned(),
-            _ => "-ERR value is not an integer or out of range".to_owned(),
-        }
-    }
-}
-
-/// Kinds of steps.
-const KINDS: usize = 16;
+/// Kinds of steps: the requests, and time passing.
+const STEP_KINDS: usize = KINDS + 1;
 
 /// A server, its model and the source of what happens to both.
 struct Pair {
@@ -108,7 +24,7 @@ struct Pair {
     /// Whose requests they are.
     clients: Vec<SessionKey>,
     /// How often each kind of step is taken.
-    weights: [u32; KINDS],
+    weights: [u32; STEP_KINDS],
     /// Longest jump of the clock, in ms.
     jump_ms_max: i64,
 }
@@ -125,7 +41,7 @@ impl Pair {
             sim,
             model,
             rng: SmallRng::seed_from_u64(seed),
-            weights: [1; KINDS],
+            weights: [1; STEP_KINDS],
             jump_ms_max: 1_000_000,
         }
     }
@@ -137,7 +53,7 @@ impl Pair {
         pair.weights = std::array::from_fn(|_| [0, 1, 1, 8][pair.rng.random_range(0..4)]);
         // There is always something to do, and time passes.
         pair.weights[2] += 1;
-        pair.weights[KINDS - 1] += 1;
+        pair.weights[KINDS] += 1;
         pair.jump_ms_max = 1 << pair.rng.random_range(1..40);
         pair
     }
@@ -198,41 +114,13 @@ impl Pair {
     /// One random request, or time passing.
     fn step(&mut self) {
         let (key, value, ms) = (self.key(), self.value(), self.ms());
+        let to = format!("key{}", ms as u32 % KEYS);
         let kind = self.kind();
-        let model = &mut self.model;
-        let (request, expected) = match kind {
-            0 | 1 => (format!("set {key} {value}"), model.set(&key, &value, None)),
-            2 | 3 => {
-                let deadline = Some(model.now + ms);
-                let request = format!("set {key} {value} px {ms}");
-                (
-                    request.replace("  ", " \"\" "),
-                    model.set(&key, &value, deadline),
-                )
-            }
-            4 => (format!("get {key}"), model.get(&key)),
-            5 => {
-                let found = model.keys.remove(&key).is_some();
-                (format!("del {key}"), format!(":{}", i32::from(found)))
-            }
-            6 | 7 => (format!("pexpire {key} {ms}"), model.expire(&key, ms)),
-            8 => (format!("pexpire {key} 0"), model.expire(&key, 0)),
-            9 => (format!("persist {key}"), model.persist(&key)),
-            10 => {
-                let to = format!("key{}", ms as u32 % KEYS);
-                (format!("rename {key} {to}"), model.rename(&key, &to))
-            }
-            11 => (format!("append {key} 7"), model.append(&key, "7")),
-            12 => (format!("incr {key}"), model.incr(&key)),
-            13 => (format!("pttl {key}"), model.ttl(&key)),
-            14 => ("dbsize".to_owned(), format!(":{}", model.keys.len())),
-            _ => return self.advance(),
-        };
-        // An empty value must be quoted to be there at all.
-        let request = match request.strip_suffix(' ') {
-            Some(start) => format!("{start} \"\""),
-            None => request,
-        };
+        if kind >= KINDS {
+            return self.advance();
+        }
+        let words = Words { key, to, value, ms };
+        let (request, expected) = self.model.request(kind, &words);
         assert_eq!(self.run(&request), expected, "{request}");
     }
 }
