@@ -11,7 +11,7 @@ else
 fi
 corpus=$(mktemp -d)
 trap 'rm -rf "$corpus"' EXIT
-for target in request session snapshot; do
+for target in request session model snapshot entry; do
     cp -r "fuzz/corpus/$target" "$corpus/$target"
     "${fuzz[@]}" run "$target" "$corpus/$target" -- -max_total_time="$seconds" \
         -dict=fuzz/mayfly.dict -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1
