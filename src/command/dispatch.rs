@@ -6,7 +6,7 @@
 //! overlap. (At a million keys: 0.95 us per GET without these passes, 0.26 with them.) A look-ahead
 //! is a hint: a wrong guess costs time, never correctness, and the order within a client is always
 //! kept. (Asking for each entry only eight requests ahead of its own, to have fewer misses in
-//! flight, was tried: 0.338 us per GET for 0.331; benches/peers.py, cpu.)
+//! flight, gained nothing in runs of redis-benchmark side by side.)
 //!
 //! The clock is read before each batch and when the kind of command changes; within a command, and
 //! within EXEC, time stands still. The same readings tell how long each kind of command took.
