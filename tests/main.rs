@@ -6,6 +6,8 @@ mod binary;
 mod clocks;
 #[path = "main/cut.rs"]
 mod cut;
+#[path = "main/entries.rs"]
+mod entries;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/limits.rs"]

@@ -1,0 +1,436 @@
+//! The unsafe leaf beside plain twins: one entry against a struct, a table of entries against a
+//! map, step by step as bytes say. The fuzz target `entry` gives the bytes, and the tests here,
+//! which miri can run (`cargo +nightly miri test --test main entries`).
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use mayfly::clock::UnixMillis;
+use mayfly::expiry::Deadline;
+use mayfly::expiry::index::ItemRef;
+use mayfly::store::entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef, tag};
+use mayfly::store::table::{Placement, Table, Walk};
+use mayfly::value::Value;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+/// Lengths at which headers and size classes change.
+const LENGTHS: [usize; 16] = [
+    0,
+    1,
+    7,
+    8,
+    9,
+    38,
+    54,
+    100,
+    254,
+    255,
+    256,
+    257,
+    1000,
+    4096,
+    INLINE_MAX - 1,
+    INLINE_MAX,
+];
+/// Where a deadline takes more bytes.
+const FAR: i64 = 1 << 48;
+const STEPS_MAX: usize = 128;
+/// Keys are added, sought and removed in spans of so many times a byte: the longest fill a segment.
+const SPAN_UNIT: u32 = 16;
+/// Keys touched per input, or an input of few bytes could take seconds.
+const TOUCHED_MAX: u32 = 6_000;
+
+/// Reads choices off the input; zeros once it has ended.
+pub struct Bytewise<'a>(std::slice::Iter<'a, u8>);
+
+impl<'a> Bytewise<'a> {
+    pub fn new(data: &'a [u8]) -> Bytewise<'a> {
+        Bytewise(data.iter())
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        self.0.next().copied().unwrap_or(0)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let len = LENGTHS[usize::from(self.byte()) % LENGTHS.len()];
+        vec![self.byte(); len]
+    }
+
+    fn deadline(&mut self) -> Option<(Deadline, ItemRef)> {
+        let ms = match self.byte() % 7 {
+            0 => return None,
+            1 => i64::from(self.byte()),
+            2 => 1_700_000_000_000 + i64::from(self.byte()),
+            3 => FAR - 1,
+            4 => FAR,
+            5 => -1,
+            _ => i64::MAX,
+        };
+        let item = ItemRef(u32::from(self.byte()) << 24 | u32::from(self.byte()));
+        Some((Deadline(UnixMillis(ms)), item))
+    }
+
+    fn entry(&mut self) -> EntryTwin {
+        EntryTwin {
+            key: self.bytes(),
+            value: self.bytes(),
+            boxed: [None, None, Some(false), Some(true)][usize::from(self.byte() % 4)],
+            deadline: self.deadline(),
+            epoch: self.byte(),
+            clock: self.byte().into(),
+            is_edited: self.byte().is_multiple_of(2),
+        }
+    }
+}
+
+/// What an entry should hold.
+#[derive(Clone)]
+struct EntryTwin {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Whether the value is boxed, and if so, growable.
+    boxed: Option<bool>,
+    deadline: Option<(Deadline, ItemRef)>,
+    epoch: u8,
+    clock: u16,
+    is_edited: bool,
+}
+
+fn is_far((deadline, _): (Deadline, ItemRef)) -> bool {
+    !(0..FAR).contains(&deadline.0.0)
+}
+
+impl EntryTwin {
+    fn parts(&self) -> Parts<'_> {
+        let value = match self.boxed {
+            None => NewValue::Inline(&self.value),
+            Some(false) => {
+                NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(&self.value))))
+            }
+            Some(true) => NewValue::Boxed(Box::new(Value::Growable(self.value.clone()))),
+        };
+        Parts {
+            key: &self.key,
+            value,
+            deadline: self.deadline,
+            epoch: self.epoch,
+            clock: self.clock,
+            is_edited: self.is_edited,
+        }
+    }
+
+    fn check(&self, slot: &Slot) {
+        let value = match slot.value() {
+            ValueRef::Inline(bytes) => (bytes, None),
+            ValueRef::Boxed(Value::Long(bytes)) => (bytes.as_ref(), Some(false)),
+            ValueRef::Boxed(Value::Growable(bytes)) => (bytes.as_slice(), Some(true)),
+        };
+        assert_eq!(value, (self.value.as_slice(), self.boxed));
+        assert_eq!(slot.string(), Some(self.value.as_slice()));
+        assert_eq!(slot.key(), self.key);
+        assert_eq!(slot.filed(), self.deadline);
+        assert_eq!((slot.epoch(), slot.clock()), (self.epoch, self.clock));
+        assert_eq!(slot.is_edited(), self.is_edited);
+        assert!(slot.allocated_bytes() >= self.key.len() + self.value.len());
+    }
+
+    /// Where it stands, if old and new deadline take the same bytes.
+    fn set_deadline(&mut self, slot: &mut Slot, new: (Deadline, ItemRef)) {
+        let fits = self.deadline.is_some_and(|old| is_far(old) == is_far(new));
+        assert_eq!(slot.set_deadline(new.0, new.1), fits);
+        if fits {
+            self.deadline = Some(new);
+        }
+    }
+
+    fn set_value(&mut self, slot: &mut Slot, bytes: Vec<u8>) {
+        let Some(value) = slot.value_mut() else {
+            assert!(self.boxed.is_none());
+            return;
+        };
+        *value = Value::Growable(bytes.clone());
+        self.value = bytes;
+        self.boxed = Some(true);
+    }
+}
+
+/// One entry through every kind of change.
+pub fn entry(input: &mut Bytewise<'_>) {
+    let mut twin = input.entry();
+    let mut hash = u64::from(input.byte()) << 56;
+    let mut slot = Slot::new(hash, twin.parts());
+    for _ in 0..STEPS_MAX {
+        if input.has_ended() {
+            break;
+        }
+        match input.byte() % 9 {
+            0 => {
+                let was_boxed = twin.boxed.is_some();
+                twin = input.entry();
+                assert_eq!(slot.replace(twin.parts()).is_some(), was_boxed);
+            }
+            1 => {
+                twin.deadline = input.deadline();
+                slot.reshape(twin.deadline);
+            }
+            2 => {
+                twin.key = input.bytes();
+                twin.deadline = input.deadline();
+                twin.epoch = input.byte();
+                hash = u64::from(input.byte()) << 48;
+                slot = slot.renamed(hash, &twin.key, twin.deadline, twin.epoch);
+            }
+            3 => slot = slot.duplicate(),
+            4 => {
+                if let Some(new) = input.deadline() {
+                    twin.set_deadline(&mut slot, new);
+                }
+            }
+            5 => {
+                twin.epoch = input.byte();
+                slot.set_epoch(twin.epoch);
+            }
+            6 => {
+                twin.clock = u16::from_le_bytes([input.byte(), input.byte()]);
+                slot.set_clock(twin.clock);
+            }
+            7 => {
+                // The old one lives on, unchanged, beside its replacement.
+                let old = std::mem::replace(&mut slot, Slot::new(hash, twin.parts()));
+                twin.check(&old);
+            }
+            _ => twin.set_value(&mut slot, input.bytes()),
+        }
+        twin.check(&slot);
+        assert_eq!(slot.tag(), tag(hash));
+    }
+}
+
+/// A table, its twin, and a scan and a walk under way.
+struct Tables {
+    table: Table,
+    map: HashMap<Vec<u8>, EntryTwin>,
+    placement: Placement,
+    rng: SmallRng,
+    touched: u32,
+    cursor: u32,
+    walk: Walk,
+    /// Keys the scan, and the walk, must still meet: there since its start.
+    unscanned: HashSet<Vec<u8>>,
+    unwalked: HashSet<Vec<u8>>,
+}
+
+/// Short but for a few.
+fn key(number: u32) -> Vec<u8> {
+    let len = if number.is_multiple_of(61) {
+        260
+    } else {
+        number as usize % 24
+    };
+    let mut key = number.to_le_bytes().to_vec();
+    key.resize(4 + len, 0);
+    key
+}
+
+impl Tables {
+    fn new(seed: u8) -> Tables {
+        let mut rng = SmallRng::seed_from_u64(seed.into());
+        let placement = Placement::new(&mut rng);
+        Tables {
+            table: Table::new(placement),
+            map: HashMap::new(),
+            placement,
+            rng,
+            touched: 0,
+            cursor: 0,
+            walk: Walk::default(),
+            unscanned: HashSet::new(),
+            unwalked: HashSet::new(),
+        }
+    }
+
+    fn put(&mut self, mut twin: EntryTwin, number: u32) {
+        twin.key = key(number);
+        let hash = self.placement.hash(&twin.key);
+        match self.table.find_mut(hash, &twin.key) {
+            Some(slot) => {
+                self.map[&twin.key].check(slot);
+                slot.replace(twin.parts());
+            }
+            None => {
+                assert!(!self.map.contains_key(&twin.key));
+                self.table.insert(hash, Slot::new(hash, twin.parts()));
+            }
+        }
+        self.map.insert(twin.key.clone(), twin);
+    }
+
+    fn take(&mut self, number: u32) {
+        let key = key(number);
+        let hash = self.placement.hash(&key);
+        let known = self.map.remove(&key);
+        let found = if number.is_multiple_of(2) {
+            self.table.remove(hash, &key)
+        } else {
+            self.table.remove_by(hash, |slot| slot.key() == key)
+        };
+        assert_eq!(found.is_some(), known.is_some());
+        if let (Some(slot), Some(known)) = (found, known) {
+            known.check(&slot);
+        }
+        self.unscanned.remove(&key);
+        self.unwalked.remove(&key);
+    }
+
+    fn find(&mut self, number: u32) {
+        let key = key(number);
+        let hash = self.placement.hash(&key);
+        self.table.prefetch_probe(hash);
+        self.table.prefetch_entry(hash);
+        let found = self.table.find(hash, &key);
+        let known = self.map.get(&key);
+        assert_eq!(found.is_some(), known.is_some());
+        if let (Some(slot), Some(known)) = (found, known) {
+            known.check(slot);
+            let by_test = self.table.find_by(hash, |slot| slot.key() == key);
+            assert_eq!(by_test.map(Slot::address), Some(slot.address()));
+            let by_test = self.table.find_by_mut(hash, |slot| slot.key() == key);
+            assert!(by_test.is_some());
+        }
+    }
+
+    /// A step of SCAN; one that ends has met all keys that were there all the while.
+    fn scan(&mut self, count: usize) {
+        if self.cursor == 0 {
+            self.unscanned = self.map.keys().cloned().collect();
+        }
+        self.cursor = self.table.scan(self.cursor, count, |slot| {
+            self.map[slot.key()].check(slot);
+            self.unscanned.remove(slot.key());
+        });
+        assert!(self.cursor > 0 || self.unscanned.is_empty());
+    }
+
+    /// The same of a walk over buckets.
+    fn walk(&mut self, buckets: usize) {
+        if self.walk.is_done() {
+            self.begin_walk();
+        }
+        self.table.walk(&mut self.walk, buckets, |slot| {
+            self.map[slot.key()].check(slot);
+            self.unwalked.remove(slot.key());
+        });
+        assert!(!self.walk.is_done() || self.unwalked.is_empty());
+    }
+
+    fn begin_walk(&mut self) {
+        self.walk = Walk::default();
+        self.unwalked = self.map.keys().cloned().collect();
+    }
+
+    fn span(&mut self, input: &mut Bytewise<'_>) -> std::ops::Range<u32> {
+        let from = u32::from(input.byte()) * 8;
+        let len = u32::from(input.byte()) * SPAN_UNIT;
+        let len = len.min(TOUCHED_MAX - self.touched);
+        self.touched += len;
+        from..from + len
+    }
+
+    fn step(&mut self, input: &mut Bytewise<'_>) {
+        let number = u32::from(input.byte());
+        match input.byte() % 11 {
+            0 | 1 => self.put(input.entry(), number),
+            2 => {
+                let mut twin = input.entry();
+                twin.value.truncate(64);
+                self.span(input).for_each(|n| self.put(twin.clone(), n));
+            }
+            3 => self.span(input).for_each(|n| self.take(n)),
+            4 => self.take(number),
+            5 => self.span(input).for_each(|n| self.find(n)),
+            6 => self.scan(number as usize * 4),
+            7 => self.walk(1 + number as usize * 4),
+            8 => {
+                let found = self.table.random(&mut self.rng);
+                assert_eq!(found.is_some(), !self.map.is_empty());
+                found.inspect(|slot| self.map[slot.key()].check(slot));
+            }
+            9 => {
+                let hash = self.placement.hash(&key(number));
+                if let Some((deadline, item)) = input.deadline()
+                    && let Some(slot) = self.table.find_mut(hash, &key(number))
+                    && let Some(twin) = self.map.get_mut(&key(number))
+                {
+                    twin.set_deadline(slot, (deadline, item));
+                }
+            }
+            _ => self.table.check(),
+        }
+        assert_eq!(self.table.len(), self.map.len());
+    }
+}
+
+/// A table of entries against a map; freed in part piece by piece, and the rest at once.
+pub fn table(input: &mut Bytewise<'_>) {
+    let mut tables = Tables::new(input.byte());
+    for _ in 0..STEPS_MAX {
+        if input.has_ended() {
+            break;
+        }
+        tables.step(input);
+    }
+    tables.table.check();
+    tables.cursor = 0;
+    tables.scan(usize::MAX);
+    while tables.cursor > 0 {
+        tables.scan(100);
+    }
+    tables.begin_walk();
+    while !tables.walk.is_done() {
+        tables.walk(1000);
+    }
+    let (mut freed, wanted) = (0, tables.map.len() / 2);
+    while freed < wanted {
+        let slots = tables.table.dismantle().expect("there is more");
+        freed += slots.count();
+    }
+    assert_eq!(tables.table.len(), tables.map.len() - freed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+
+    /// Inputs, and bytes of each; interpreted, a table of several segments takes minutes.
+    const SEEDS: u64 = if cfg!(miri) { 3 } else { 20 };
+    const INPUT_BYTES: usize = if cfg!(miri) { 200 } else { 1_000 };
+
+    fn random_bytes(seed: u64) -> Vec<u8> {
+        println!("seed {seed}");
+        let mut rng = SmallRng::seed_from_u64(seed);
+        (0..INPUT_BYTES)
+            .map(|_| rng.random_range(0..=255))
+            .collect()
+    }
+
+    #[test]
+    fn an_entry_holds_what_it_was_given() {
+        for seed in 0..SEEDS {
+            entry(&mut Bytewise::new(&random_bytes(seed)));
+        }
+    }
+
+    #[test]
+    fn a_table_holds_what_a_map_does() {
+        for seed in 0..SEEDS {
+            table(&mut Bytewise::new(&random_bytes(seed)));
+        }
+    }
+}
