@@ -1,10 +1,9 @@
 //! Work that is done in slices between requests, and when to wake up for it.
 //!
-//! All jobs together take at most [`SLICE_US`] of a turn while requests are waiting and
-//! [`IDLE_SLICE_US`] when the poll came back empty. In order of urgency: expiry, refiling items of
-//! the deadline index whose coarse bucket is about to begin, the snapshot, freeing what was
-//! flushed. Housekeeping (idle clients, soft output limits, save points, rates) runs `hz` times a
-//! second while there is anything to look after, and not at all on an idle server.
+//! All jobs together take at most [`SLICE_US`] of a turn. In order of urgency: expiry, refiling
+//! items of the deadline index whose coarse bucket is about to begin, the snapshot, freeing what
+//! was flushed. Housekeeping (idle clients, soft output limits, save points, rates) runs `hz` times
+//! a second while there is anything to look after, and not at all on an idle server.
 //!
 //! Redis: `hz` also drives expiry there. Here it does not: deletion follows the deadlines.
 //!
@@ -16,10 +15,8 @@ use super::session::{Closing, SessionKey};
 use crate::clock::{Clock, Reading};
 use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::expiry::index::ItemRef;
-use crate::expiry::pacing::{IDLE_SLICE_US, Pacer};
+use crate::expiry::pacing::{Pacer, SLICE_US};
 
-/// Longest slice of all jobs while requests wait, in microseconds.
-pub const SLICE_US: u64 = 500;
 /// Entries freed between two readings of the clock.
 const BURIED_PER_STEP: usize = 256;
 /// Items refiled between two readings of the clock.
@@ -85,8 +82,7 @@ impl Engine {
     pub fn run_jobs(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         self.reading = clock.read();
         let start_us = self.reading.monotonic_us;
-        let slice_us = if is_idle { IDLE_SLICE_US } else { SLICE_US };
-        let until_us = start_us + slice_us;
+        let until_us = start_us + SLICE_US;
         self.expire_slice(clock, is_idle);
         self.publish_changes();
         self.persist_slice(clock, until_us, is_idle);

@@ -17,12 +17,10 @@
 
 use super::index::Coming;
 
-/// Most time per turn while requests wait, and what the bucket holds.
-pub const BURST_US: u64 = 500;
-/// Most time per turn when the poll came back empty: what a request that arrives now may wait. A
-/// turn costs microseconds, so longer slices would save nothing (with 2 ms, ping p99 was 2.4 ms
-/// while a million keys died: benches/peers.py, storm).
-pub const IDLE_SLICE_US: u64 = 500;
+/// Most time per turn, and what the bucket holds: what a request that arrives now may wait. The
+/// same when the poll came back empty: a turn costs microseconds, so longer slices would save
+/// nothing (with 2 ms, ping p99 was 2.4 ms while a million keys died: benches/peers.py, storm).
+pub const SLICE_US: u64 = 500;
 /// A slice that overran is paid back, but not more than this much of it.
 const DEBT_US_MAX: i64 = 10_000;
 /// Share of elapsed time at effort 1.
@@ -65,7 +63,7 @@ pub struct Pacer {
 impl Pacer {
     /// A pacer with a full bucket. `effort` is `active-expire-effort`, clamped to 1..=10.
     pub fn new(effort: u8) -> Pacer {
-        let tokens = BURST_US as i64 * 100;
+        let tokens = SLICE_US as i64 * 100;
         Pacer {
             effort: effort.clamp(1, 10),
             tokens,
@@ -109,9 +107,9 @@ impl Pacer {
         };
         // No more than fills the bucket from the deepest debt.
         let elapsed_us = elapsed_us.min(1_000_000) as i64;
-        self.tokens = (self.tokens + elapsed_us * share).min(BURST_US as i64 * 100);
+        self.tokens = (self.tokens + elapsed_us * share).min(SLICE_US as i64 * 100);
         if idle {
-            return IDLE_SLICE_US;
+            return SLICE_US;
         }
         (self.tokens / 100).max(0) as u64
     }

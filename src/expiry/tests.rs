@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::index::{ItemRef, Strata};
-use super::pacing::{BURST_US, Draw, IDLE_SLICE_US, Pacer};
+use super::pacing::{Draw, Pacer, SLICE_US};
 use super::*;
 
 const DAY: i64 = 86_400_000;
@@ -607,7 +607,7 @@ fn busy_second(pacer: &mut Pacer, turn_us: u64, late_ms: i64) -> u64 {
     let (mut used, mut elapsed) = (0, 0);
     while elapsed < 1_000_000 {
         let allowed = pacer.allow_us(turn_us, false, late_ms, 100);
-        assert!(allowed <= BURST_US);
+        assert!(allowed <= SLICE_US);
         // A round is never cut short: it overruns by up to 20 us.
         let slice = if allowed > 0 { allowed + 20 } else { 0 };
         pacer.spent(slice, false, slice > 0);
@@ -637,17 +637,17 @@ fn the_share_of_the_cpu_is_kept() {
 #[test]
 fn idle_time_is_free_and_overruns_are_paid_back() {
     let mut pacer = Pacer::new(1);
-    assert_eq!(pacer.allow_us(0, true, 0, 100), IDLE_SLICE_US);
-    pacer.spent(IDLE_SLICE_US, true, true);
+    assert_eq!(pacer.allow_us(0, true, 0, 100), SLICE_US);
+    pacer.spent(SLICE_US, true, true);
     assert_eq!(
         (pacer.allow_us(0, false, 0, 100), pacer.cap_hits()),
-        (BURST_US, 0)
+        (SLICE_US, 0)
     );
     pacer.spent(5_500, false, true);
     assert_eq!(pacer.allow_us(20_000, false, 0, 100), 0);
     assert_eq!(pacer.allow_us(400, false, 0, 100), 100);
     pacer.spent(u64::MAX, false, true);
-    assert_eq!(pacer.allow_us(u64::MAX, false, 0, 100), BURST_US);
+    assert_eq!(pacer.allow_us(u64::MAX, false, 0, 100), SLICE_US);
 }
 
 #[test]
