@@ -132,7 +132,7 @@ impl Default for Config {
             requirepass: String::new(),
             output_limits: [limit(0, 0, 0), limit(256, 64, 60), limit(32, 8, 60)],
             query_buffer_bytes_limit: 1024 * MEBIBYTE,
-            bulk_bytes_max: 512 * MEBIBYTE,
+            bulk_bytes_max: BULK_BYTES_MAX,
             databases: 16,
             dbfilename: "dump.mayfly".into(),
             dir: ".".into(),
@@ -1717,7 +1717,7 @@ mod tests {
     fn later_sources_win_and_save_points_add_up_within_one() {
         let file = "# c\n\n \t TIMEOUT\t1\r\nport 1\nhz 1\nsave 1 2\nsave 3 4 5 6\n";
         let env = [("MAYFLY_PORT", "2"), ("MAYFLY_HZ", "2"), ("HOME", "x")];
-        let config = load(file, &env, &["x.conf", "--hz", "3"]).unwrap();
+        let config = load(file, &env, &["x.conf", "--hz", "3"]).expect("it is well formed");
         assert_eq!((config.timeout_seconds, config.port, config.hz), (1, 2, 3));
         assert_eq!(shown(&config, "save"), "1 2 3 4 5 6");
         let table: [Case; 8] = [
@@ -1737,7 +1737,7 @@ mod tests {
         ];
         for (file, env, args, expected) in table {
             assert_eq!(
-                shown(&load(file, env, args).unwrap(), "save"),
+                shown(&load(file, env, args).expect("it is well formed"), "save"),
                 expected,
                 "{file} {args:?}"
             );
@@ -1750,18 +1750,19 @@ mod tests {
             "a b",
             "--port 7000",
         ];
-        let config = load("", &[], &args).unwrap();
+        let config = load("", &[], &args).expect("it is well formed");
         assert_eq!(
             (config.bind.len(), config.port, &*config.requirepass),
             (2, 7000, "a b")
         );
-        let config = load("client-output-buffer-limit normal 1 2 3\n", &[], &[]).unwrap();
+        let config =
+            load("client-output-buffer-limit normal 1 2 3\n", &[], &[]).expect("it is well formed");
         assert!(
             shown(&config, "client-output-buffer-limit").starts_with("normal 1 2 3 slave 2684")
         );
         assert_eq!(
             load("unixsocketperm 0777", &[], &[])
-                .unwrap()
+                .expect("it is well formed")
                 .unixsocket_permissions,
             0o777
         );
@@ -1862,7 +1863,7 @@ mod tests {
             assert!(error.starts_with(expected), "{error}\n{expected}");
         }
         let env = [("MAYFLY_FOO".to_string(), "1".to_string())].into_iter();
-        let (_, warnings) = parse(None, env, &[], &mut no_files).unwrap();
+        let (_, warnings) = parse(None, env, &[], &mut no_files).expect("it is well formed");
         assert_eq!(warnings, ["MAYFLY_FOO: names no setting and is ignored"]);
     }
 
@@ -1875,7 +1876,7 @@ mod tests {
             _ => no_files(path),
         };
         let mut read = |text| parse(Some(("m", text)), [].into_iter(), &[], &mut files);
-        let (config, _) = read("timeout 1\ninclude a\nport 3").unwrap();
+        let (config, _) = read("timeout 1\ninclude a\nport 3").expect("it is well formed");
         assert_eq!((config.timeout_seconds, config.port), (9, 3));
         assert!(
             read("include bad")
@@ -1910,7 +1911,7 @@ mod tests {
             assert_eq!(split_line(line.as_bytes()), expected, "{line}");
         }
         for value in ["a", "", "a b", "\"\\'\n\r\t\u{7}é#", "é"] {
-            let back = split_line(quote(value).as_bytes()).unwrap();
+            let back = split_line(quote(value).as_bytes()).expect("it is well formed");
             assert_eq!(back, [value.as_bytes()]);
         }
         let args = words(&["-", "--port", "1"]);
@@ -1944,15 +1945,16 @@ mod tests {
     fn rewrite_changes_only_what_no_longer_holds() {
         let old = "# head\nport 1\n\ntimeout 5\nsave 1 2\n# mid\nsave 3 4\nhz  10\n\
                    client-query-buffer-limit 10mb\nfrobnicate 1\ntimeout 6";
-        let mut config = load(&old.replace("frobnicate 1", ""), &[], &[]).unwrap();
+        let mut config =
+            load(&old.replace("frobnicate 1", ""), &[], &[]).expect("it is well formed");
         assert_eq!(config.rewrite(old, &mut no_files), format!("{old}\n"));
         let pairs = [
             ("save", "8 8 9 9"),
             ("timeout", "7"),
             ("notify-keyspace-events", "AKn"),
         ];
-        set(&mut config, &pairs).unwrap();
-        set(&mut config, &[("requirepass", "x y\"\n")]).unwrap();
+        set(&mut config, &pairs).expect("it is well formed");
+        set(&mut config, &[("requirepass", "x y\"\n")]).expect("it is well formed");
         let new = config.rewrite(old, &mut no_files);
         let expected = "# head\nport 1\n\ntimeout 7\nsave 8 8\nsave 9 9\n# mid\nhz  10\n\
                         client-query-buffer-limit 10mb\nfrobnicate 1\n\n# Added by CONFIG REWRITE\n\
@@ -1972,7 +1974,7 @@ mod tests {
                 &mut config,
                 &[("save", save), ("timeout", "3"), ("bind", "")],
             )
-            .unwrap();
+            .expect("it is well formed");
             let new = config.rewrite(old, &mut files);
             let read = parse(Some(("m", &new)), [].into_iter(), &[], &mut files);
             assert_eq!(read.map(|(read, _)| read), Ok(config.clone()), "{new}");

@@ -17,6 +17,7 @@
 use std::borrow::Cow;
 
 use super::args::{Args, QUOTED_LEN_MAX};
+use super::introspect::unknown_subcommand;
 use super::row::flag;
 use super::transaction::discard_transaction;
 use super::{Entry, Handler, table};
@@ -358,11 +359,9 @@ fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
     if entry.row.subcommands.is_empty() || args.len() == 1 {
         return Ok(row);
     }
-    table.find_subcommand(row, args.get(1)).ok_or_else(|| {
-        let asked = args.quoted(1, QUOTED_LEN_MAX).to_vec();
-        let container = entry.row.name.to_uppercase();
-        CommandError::UnknownSubcommand(container, asked)
-    })
+    table
+        .find_subcommand(row, args.get(1))
+        .ok_or_else(|| unknown_subcommand(args))
 }
 
 /// The checks before a command, in Redis' order; the number of the row that is to run.

@@ -229,12 +229,21 @@ fn synopsis_of(arg: &Arg) -> String {
 
 /// The error for a subcommand that exists but was called with too many arguments.
 pub fn wrong_subcommand(args: Args<'_>) -> CommandError {
-    let container = args.text(0).to_uppercase();
-    CommandError::quoting(
+    refer_to_help(
         "ERR unknown subcommand or wrong number of arguments for '",
-        args.quoted(1, QUOTED_LEN_MAX),
-        &format!("'. Try {container} HELP."),
+        args,
     )
+}
+
+/// The error for a subcommand that does not exist.
+pub fn unknown_subcommand(args: Args<'_>) -> CommandError {
+    refer_to_help("ERR unknown subcommand '", args)
+}
+
+fn refer_to_help(before: &str, args: Args<'_>) -> CommandError {
+    let container = args.text(0).to_uppercase();
+    let after = format!("'. Try {container} HELP.");
+    CommandError::quoting(before, args.quoted(1, QUOTED_LEN_MAX), &after)
 }
 
 /// A set of the names of all bits that are set.

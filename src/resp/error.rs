@@ -28,8 +28,6 @@ pub enum CommandError {
     NoSuchKey,
     /// A database that does not exist.
     DbIndexOutOfRange,
-    /// An unknown subcommand; container in upper case and what was asked.
-    UnknownSubcommand(String, Vec<u8>),
     /// Any other, with its code word.
     Text(Cow<'static, [u8]>),
 }
@@ -74,11 +72,6 @@ impl CommandError {
             }
             CommandError::NoSuchKey => "ERR no such key",
             CommandError::DbIndexOutOfRange => "ERR DB index is out of range",
-            CommandError::UnknownSubcommand(container, asked) => {
-                let before = b"ERR unknown subcommand '".as_slice();
-                let after = format!("'. Try {container} HELP.");
-                return Cow::Owned([before, asked, after.as_bytes()].concat());
-            }
             CommandError::Text(text) => return Cow::Borrowed(text),
         };
         Cow::Borrowed(text.as_bytes())

@@ -40,6 +40,8 @@ use std::fmt;
 use bincode::config::{Configuration, standard};
 use bincode::{BorrowDecode, Decode, Encode};
 
+use crate::config::BULK_BYTES_MAX;
+
 /// First bytes of a snapshot.
 pub const MAGIC: [u8; 8] = *b"\x8dMAY\r\n\x1a\n";
 /// Version written, and the newest that is read.
@@ -52,8 +54,8 @@ pub const BODY_MAX: usize = 64 * 1024;
 pub const CHUNK_START: usize = 16;
 /// Longest payload of more than one record, in bytes.
 pub const PAYLOAD_MAX: usize = 4 * 1024 * 1024;
-/// Longest payload of a single record: a key and a value of 512 MiB each, and their lengths.
-pub const SINGLE_MAX: usize = 1024 * 1024 * 1024 + 64;
+/// Longest payload of a single record: the longest key and value, and their lengths.
+pub const SINGLE_MAX: usize = 2 * BULK_BYTES_MAX as usize + 64;
 /// A chunk is closed when its payload has this length, in bytes.
 pub const PAYLOAD_GOAL: usize = 256 * 1024;
 /// Kind of a chunk of strings.

@@ -37,6 +37,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::clock::{Reading, UnixMillis};
+use crate::config::BULK_BYTES_MAX;
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
@@ -167,9 +168,6 @@ pub struct Round {
     pub audited_due: usize,
 }
 
-/// Redis' limit on the length of a string, unless `proto-max-bulk-len` says otherwise.
-const STRING_BYTES_MAX: usize = 512 << 20;
-
 impl Keyspace {
     /// `dbs` empty databases; `now` is the instant the index starts at.
     pub fn new(dbs: usize, now: UnixMillis, mut rng: SmallRng) -> Keyspace {
@@ -187,7 +185,7 @@ impl Keyspace {
             stats: Stats::default(),
             is_frozen: false,
             past_is_expired: false,
-            string_bytes_max: STRING_BYTES_MAX,
+            string_bytes_max: BULK_BYTES_MAX as usize,
             noted: Cell::default(),
             missed: Cell::default(),
             remembered: Cell::new((0, 0, 0)),

@@ -80,13 +80,19 @@ fn who_never_reads_is_closed_alone() {
     }
 }
 
+/// A server with one setting changed, and the client who changed it.
+fn server_with(dir: &TempDir, setting: &str) -> (Server, UnixStream) {
+    let server = Server::start(dir);
+    let mut client = server.connect();
+    run(&mut client, &format!("CONFIG SET {setting}"), "+OK");
+    (server, client)
+}
+
 #[test]
 fn a_deaf_subscriber_is_closed_and_the_others_get_every_message() {
     let dir = TempDir::new();
-    let server = Server::start(&dir);
-    let mut publisher = server.connect();
-    let set = "CONFIG SET client-output-buffer-limit \"pubsub 1mb 0 0\"";
-    run(&mut publisher, set, "+OK");
+    let setting = "client-output-buffer-limit \"pubsub 1mb 0 0\"";
+    let (server, mut publisher) = server_with(&dir, setting);
     let (mut deaf, mut keen) = (server.connect(), server.connect());
     for stream in [&mut deaf, &mut keen] {
         ask(stream, "SUBSCRIBE c\r\n", 6).expect("a reply");
@@ -134,9 +140,7 @@ fn the_soft_limit_counts_from_when_it_was_passed() {
 #[test]
 fn who_sends_too_much_is_closed_alone() {
     let dir = TempDir::new();
-    let server = Server::start(&dir);
-    let mut good = server.connect();
-    run(&mut good, "CONFIG SET client-query-buffer-limit 1mb", "+OK");
+    let (server, mut good) = server_with(&dir, "client-query-buffer-limit 1mb");
     let mut bad = server.connect();
     bad.write_all(b"*2\r\n$3\r\nGET\r\n$5000000\r\n")
         .expect("room");
@@ -177,9 +181,7 @@ fn a_full_house_says_so_and_lets_the_next_in_when_one_leaves() {
 #[test]
 fn a_stranger_may_ask_for_little_and_leave_little_unread() {
     let dir = TempDir::new();
-    let server = Server::start(&dir);
-    let mut good = server.connect();
-    run(&mut good, "CONFIG SET requirepass secret", "+OK");
+    let (server, mut good) = server_with(&dir, "requirepass secret");
     for (request, error) in [
         ("*11\r\n", "unauthenticated multibulk length"),
         ("*1\r\n$16385\r\n", "unauthenticated bulk length"),

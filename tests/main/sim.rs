@@ -108,13 +108,18 @@ impl Sim {
         }
         self.engine.feed(self.client, &bytes);
         run_ready(&mut self.engine, &mut self.clock);
-        self.engine.sessions[self.client].output.take_all()
+        self.take(self.client)
+    }
+
+    fn take(&mut self, client: SessionKey) -> Vec<u8> {
+        let bytes = self.engine.sessions[client].output.take_all();
+        self.engine.note_sent(client, bytes.len());
+        bytes
     }
 
     /// What the client has been sent since the last look.
     pub fn received(&mut self, client: SessionKey) -> String {
-        let bytes = self.engine.sessions[client].output.take_all();
-        self.engine.note_sent(client, bytes.len());
+        let bytes = self.take(client);
         let text = String::from_utf8_lossy(&bytes);
         text.replace("\r\n", " ").trim_end().to_owned()
     }
