@@ -42,11 +42,12 @@ use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::value::Value;
+use crate::value::placement::Placement;
 use change::{Changes, Event};
 use db::{Cut, Db, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use graveyard::Graveyard;
-use table::{Placement, Table};
+use table::Table;
 
 /// Strings that were edited in place and are at least this long keep spare capacity, so that
 /// repeated appends cost amortized constant time.

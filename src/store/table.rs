@@ -16,7 +16,7 @@
 //! both are independent of the directory and of the tag. (A shift of the whole hash by 32 bits
 //! would start the probe with bits of the tag.)
 //!
-//! The top 32 bits are *warped* ([`placement`]): with uniform ones every segment is filled alike,
+//! The top 32 bits are *warped* ([`Placement`]): with uniform ones every segment is filled alike,
 //! all of them split within one narrow window, and at 1,000,000 keys each one stands at 48 % load,
 //! 19 bytes of table a key. The warp is a monotone map whose density falls by half from one
 //! end to the other (an integer approximation of log2(1 + x)), so that loads are always spread over
@@ -32,13 +32,12 @@
 //! by itself it would double at constant load, from tombstones).
 
 use hashbrown::HashTable;
+use rand::RngExt;
 use rand::rngs::SmallRng;
-use rand::{Rng, RngExt};
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
 
 use super::entry::{self, Slot, TAG_BITS};
 use super::prefetch::prefetch;
+use crate::value::placement::Placement;
 
 /// Buckets of a segment that may split.
 const BUCKETS_MAX: usize = 2048;
@@ -58,39 +57,6 @@ const MERGED_MAX: usize = room(BUCKETS_MAX) * 6 / 10;
 const AHEAD: usize = 16;
 /// The scan order has this many positions.
 const POSITIONS: u32 = 1 << TAG_BITS;
-
-/// The keyed hash that places keys; seeded once, at start.
-#[derive(Clone, Copy, Debug)]
-pub struct Placement {
-    keys: (u64, u64),
-}
-
-impl Placement {
-    /// A hash with a random key.
-    pub fn new(rng: &mut impl Rng) -> Placement {
-        Placement {
-            keys: (rng.next_u64(), rng.next_u64()),
-        }
-    }
-
-    /// The placement hash of a key: SipHash-1-3 with its top half warped.
-    #[inline]
-    pub fn hash(&self, key: &[u8]) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
-        hasher.write(key);
-        placement(hasher.finish())
-    }
-}
-
-/// Warps the top 32 bits x of a hash to x + 0.34 x (1 - x), x as a fraction: monotone, and an
-/// approximation of log2(1 + x), so that densities differ by two from end to end.
-#[inline(always)]
-fn placement(hash: u64) -> u64 {
-    let x = hash >> 32;
-    let bump = (x * ((1 << 32) - x)) >> 32;
-    let warped = (x + ((bump * 1460) >> 12)).min(u32::MAX.into());
-    warped << 32 | hash & 0xffff_ffff
-}
 
 /// What hashbrown is given: the low half twice.
 #[inline(always)]

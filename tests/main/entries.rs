@@ -9,8 +9,9 @@ use mayfly::clock::UnixMillis;
 use mayfly::expiry::Deadline;
 use mayfly::expiry::index::ItemRef;
 use mayfly::store::entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef, tag};
-use mayfly::store::table::{Placement, Table, Walk};
+use mayfly::store::table::{Table, Walk};
 use mayfly::value::Value;
+use mayfly::value::placement::Placement;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 

@@ -1,0 +1,40 @@
+//! The hash that says where a key, or a member of a collection, lies: keyed, so that nobody can
+//! choose keys that collide, and warped, so that the segments it fills are not all full at once.
+
+use std::hash::Hasher;
+
+use rand::Rng;
+use siphasher::sip::SipHasher13;
+
+/// A keyed hash; seeded once, at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    keys: (u64, u64),
+}
+
+impl Placement {
+    /// A hash with a random key.
+    pub fn new(rng: &mut impl Rng) -> Placement {
+        Placement {
+            keys: (rng.next_u64(), rng.next_u64()),
+        }
+    }
+
+    /// The placement hash of a key: SipHash-1-3 with its top half warped.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        hasher.write(key);
+        placement(hasher.finish())
+    }
+}
+
+/// Warps the top 32 bits x of a hash to x + 0.34 x (1 - x), x as a fraction: monotone, and an
+/// approximation of log2(1 + x), so that densities differ by two from end to end.
+#[inline(always)]
+fn placement(hash: u64) -> u64 {
+    let x = hash >> 32;
+    let bump = (x * ((1 << 32) - x)) >> 32;
+    let warped = (x + ((bump * 1460) >> 12)).min(u32::MAX.into());
+    warped << 32 | hash & 0xffff_ffff
+}
