@@ -1,25 +1,28 @@
 //! What waits to be written to one client, in order.
 //!
-//! Everything small is appended to one vector, the tail. A large string is not copied but held by
-//! reference, with the place in the stream of owned bytes where it belongs.
+//! Everything small is appended to vectors of our own: to the tail, which is sealed when it is full
+//! and followed by a new one, so that nothing is copied however much a slow reader is owed. A large
+//! string is not copied at all but held by reference, with the place in the stream of owned bytes
+//! where it belongs.
 //!
 //! ```text
-//!  tail:    [ already written | $20000\r\n | \r\n+OK\r\n ... ]
-//!             ^ tail_start    ^ tail_skip  ^
-//!  shared:                                 (before: here, 20000 bytes), ...
+//!  sealed:  [ already written | ... ] [ ... ]    tail: [ $20000\r\n | \r\n+OK\r\n ]
+//!           ^ start           ^ + skip                          ^
+//!  shared:                                              (before: here, 20000 bytes), ...
 //! ```
 //!
-//! Invariants: `shared` is ordered by `before`, and none lies in what is already written. A session
-//! that drains its output allocates nothing in the steady state; one that never quite does so moves
-//! each byte at most once on average.
+//! Invariants: `shared` is ordered by `before`, and none lies in what is already written; a sealed
+//! vector is never empty. A session that drains its output allocates nothing in the steady state;
+//! one that never quite does so moves each byte at most once on average.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// An empty tail with more room than this is given back.
-pub const TAIL_KEPT_BYTES_MAX: usize = 64 * 1024;
+/// An owned vector is sealed when it would become longer than this, in bytes; an empty tail with
+/// more room is given back.
+pub const PIECE_BYTES_MAX: usize = 64 * 1024;
 /// How many pieces one `writev` is given.
 pub const SLICES_MAX: usize = 64;
 /// Written bytes at the front of the tail are removed when they are at least this many and at least
@@ -29,11 +32,16 @@ const COMPACT_BYTES_MIN: usize = 16 * 1024;
 /// Pending output.
 #[derive(Debug, Default)]
 pub struct Output {
+    /// Full vectors of owned bytes, in front of the tail.
+    sealed: VecDeque<Vec<u8>>,
+    /// Bytes in `sealed`.
+    sealed_len: usize,
     tail: Vec<u8>,
-    /// How many owned bytes there were before the tail's first, since the beginning.
-    tail_start: u64,
-    /// How many bytes at the front of the tail are already written.
-    tail_skip: usize,
+    /// How many owned bytes there were before the first in `sealed` and `tail`, since the
+    /// beginning.
+    start: u64,
+    /// How many bytes of the first owned vector are already written.
+    skip: usize,
     shared: VecDeque<Shared>,
     /// Bytes in `shared`.
     shared_len: usize,
@@ -60,7 +68,7 @@ impl Output {
     /// Bytes pending, shared ones included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.tail.len() - self.tail_skip + self.shared_len
+        self.sealed_len + self.tail.len() - self.skip + self.shared_len
     }
 
     /// Whether everything has been written.
@@ -72,13 +80,35 @@ impl Output {
     /// Appends a copy.
     #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
+        if self.tail.capacity() - self.tail.len() < bytes.len() {
+            self.make_room(bytes.len());
+        }
         self.tail.extend_from_slice(bytes);
     }
 
-    /// Makes room for a reply of `additional` bytes, so that its parts cause one growth at most.
+    /// Makes room for a reply of `additional` bytes, so that its parts cause few growths.
     #[inline]
     pub fn reserve(&mut self, additional: usize) {
-        self.tail.reserve(additional);
+        if self.tail.capacity() - self.tail.len() < additional {
+            self.make_room(additional.min(PIECE_BYTES_MAX));
+        }
+    }
+
+    /// Seals the tail if it would become too long, and makes room in it for `additional` bytes.
+    #[cold]
+    fn make_room(&mut self, additional: usize) {
+        let needed = self.tail.len() + additional;
+        if needed <= PIECE_BYTES_MAX {
+            let room = needed.max(self.tail.capacity() * 2).min(PIECE_BYTES_MAX);
+            self.tail.reserve_exact(room - self.tail.len());
+            return;
+        }
+        let room = additional.max(PIECE_BYTES_MAX);
+        let full = std::mem::replace(&mut self.tail, Vec::with_capacity(room));
+        if !full.is_empty() {
+            self.sealed_len += full.len();
+            self.sealed.push_back(full);
+        }
     }
 
     /// Appends by reference.
@@ -95,30 +125,43 @@ impl Output {
 
     /// The first bytes to write, as far as they lie together; empty only if nothing is pending.
     pub fn front(&self) -> &[u8] {
-        let owned = self.owned_before_shared();
+        let owned = self.owned_at_front();
         match self.shared.front() {
             Some(shared) if owned == 0 => &shared.bytes,
-            _ => &self.tail[self.tail_skip..self.tail_skip + owned],
+            _ => &self.first()[self.skip..self.skip + owned],
         }
     }
 
     /// Appends the first pieces to write to `out`, at most [`SLICES_MAX`].
     pub fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
-        let first = out.len();
-        let mut at = self.tail_skip;
-        for shared in &self.shared {
-            if out.len() - first >= SLICES_MAX - 1 {
-                return;
+        let room = out.len() + SLICES_MAX;
+        let mut shared = self.shared.iter().peekable();
+        let mut vector_start = self.start;
+        let mut skip = self.skip;
+        for vector in self.sealed.iter().chain([&self.tail]) {
+            let end = vector_start + vector.len() as u64;
+            while let Some(next) = shared.next_if(|shared| shared.before <= end) {
+                let before = (next.before - vector_start) as usize;
+                if before > skip {
+                    out.push(IoSlice::new(&vector[skip..before]));
+                    skip = before;
+                }
+                if out.len() >= room {
+                    return;
+                }
+                out.push(IoSlice::new(&next.bytes));
+                if out.len() >= room {
+                    return;
+                }
             }
-            let before = self.tail_offset(shared.before);
-            if before > at {
-                out.push(IoSlice::new(&self.tail[at..before]));
-                at = before;
+            if vector.len() > skip {
+                out.push(IoSlice::new(&vector[skip..]));
+                if out.len() >= room {
+                    return;
+                }
             }
-            out.push(IoSlice::new(&shared.bytes));
-        }
-        if at < self.tail.len() && out.len() - first < SLICES_MAX {
-            out.push(IoSlice::new(&self.tail[at..]));
+            vector_start = end;
+            skip = 0;
         }
     }
 
@@ -126,10 +169,13 @@ impl Output {
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len(), "more was written than was pending");
         while n > 0 {
-            let owned = self.owned_before_shared().min(n);
-            self.tail_skip += owned;
-            n -= owned;
-            let Some(shared) = self.shared.front_mut().filter(|_| n > 0) else {
+            let owned = self.owned_at_front().min(n);
+            if owned > 0 {
+                n -= owned;
+                self.skip_owned(owned);
+                continue;
+            }
+            let Some(shared) = self.shared.front_mut() else {
                 break;
             };
             let written = shared.bytes.len().min(n);
@@ -146,7 +192,11 @@ impl Output {
 
     /// Memory held for pending output, shared strings included.
     pub fn capacity_bytes(&self) -> usize {
-        self.tail.capacity() + self.shared.capacity() * size_of::<Shared>() + self.shared_len
+        self.sealed_len
+            + self.sealed.capacity() * size_of::<Vec<u8>>()
+            + self.tail.capacity()
+            + self.shared.capacity() * size_of::<Shared>()
+            + self.shared_len
     }
 
     /// The place where the next reply starts.
@@ -159,8 +209,16 @@ impl Output {
 
     /// Takes back what was appended after the mark, as far as it has not been written.
     pub fn truncate_to(&mut self, mark: Mark) {
-        let len = mark.owned.saturating_sub(self.tail_start) as usize;
-        self.tail.truncate(len.max(self.tail_skip));
+        while self.start + self.sealed_len as u64 > mark.owned
+            && let Some(vector) = self.sealed.pop_back()
+        {
+            self.sealed_len -= vector.len();
+            self.tail = vector;
+        }
+        let tail_start = self.start + self.sealed_len as u64;
+        let len = mark.owned.saturating_sub(tail_start) as usize;
+        let written = if self.sealed.is_empty() { self.skip } else { 0 };
+        self.tail.truncate(len.max(written));
         while self.shared_written + self.shared.len() as u64 > mark.shared
             && let Some(shared) = self.shared.pop_back()
         {
@@ -170,7 +228,10 @@ impl Output {
 
     /// Drops everything pending.
     pub fn clear(&mut self) {
-        self.tail_skip = self.tail.len();
+        self.start += self.sealed_len as u64;
+        self.sealed = VecDeque::new();
+        self.sealed_len = 0;
+        self.skip = self.tail.len();
         self.shared_written += self.shared.len() as u64;
         self.shared.clear();
         self.shared_len = 0;
@@ -190,39 +251,59 @@ impl Output {
     }
 
     fn owned_end(&self) -> u64 {
-        self.tail_start + self.tail.len() as u64
+        self.start + (self.sealed_len + self.tail.len()) as u64
     }
 
-    fn tail_offset(&self, owned: u64) -> usize {
-        (owned - self.tail_start) as usize
+    /// The first vector of owned bytes.
+    fn first(&self) -> &Vec<u8> {
+        self.sealed.front().unwrap_or(&self.tail)
     }
 
-    /// Owned bytes that come before the first shared string.
-    fn owned_before_shared(&self) -> usize {
-        let end = match self.shared.front() {
-            Some(shared) => self.tail_offset(shared.before),
-            None => self.tail.len(),
-        };
-        end - self.tail_skip
+    /// Owned bytes of the first vector that come before the first shared string.
+    fn owned_at_front(&self) -> usize {
+        let left = self.first().len() - self.skip;
+        match self.shared.front() {
+            Some(shared) => left.min((shared.before - self.start) as usize - self.skip),
+            None => left,
+        }
+    }
+
+    /// `n` owned bytes of the first vector were written.
+    fn skip_owned(&mut self, n: usize) {
+        self.skip += n;
+        if let Some(vector) = self.sealed.front()
+            && self.skip == vector.len()
+        {
+            self.start += self.skip as u64;
+            self.sealed_len -= self.skip;
+            self.skip = 0;
+            self.sealed.pop_front();
+        }
     }
 
     /// Removes written bytes from the tail: at no cost if that is all of it, otherwise when there
     /// are as many of them as must be moved.
     fn compact(&mut self) {
-        if self.tail_skip == self.tail.len() {
-            self.tail_start += self.tail_skip as u64;
-            self.tail_skip = 0;
+        if !self.sealed.is_empty() {
+            return;
+        }
+        if self.skip == self.tail.len() {
+            self.start += self.skip as u64;
+            self.skip = 0;
             self.tail.clear();
-            if self.tail.capacity() > TAIL_KEPT_BYTES_MAX {
+            if self.tail.capacity() > PIECE_BYTES_MAX {
                 self.tail = Vec::new();
             }
             if self.shared.is_empty() && self.shared.capacity() > SLICES_MAX {
                 self.shared = VecDeque::new();
             }
-        } else if self.tail_skip >= COMPACT_BYTES_MIN && self.tail_skip * 2 >= self.tail.len() {
-            self.tail_start += self.tail_skip as u64;
-            self.tail.drain(..self.tail_skip);
-            self.tail_skip = 0;
+            if self.sealed.capacity() > SLICES_MAX {
+                self.sealed = VecDeque::new();
+            }
+        } else if self.skip >= COMPACT_BYTES_MIN && self.skip * 2 >= self.tail.len() {
+            self.start += self.skip as u64;
+            self.tail.drain(..self.skip);
+            self.skip = 0;
         }
     }
 }
@@ -241,12 +322,12 @@ mod tests {
 
     #[test]
     fn random_steps_agree_with_a_plain_vector() {
-        for seed in 0..300 {
+        for seed in 0..120 {
             let mut state = seed;
             let (mut output, mut twin) = (Output::default(), Vec::new());
             let mut next = 0u8;
             for _ in 0..200 {
-                let size = [3, 40, 30_000][draw(&mut state, 3) as usize];
+                let size = [3, 40, 30_000, 70_000][draw(&mut state, 4) as usize];
                 let bytes: Vec<u8> = (0..draw(&mut state, size))
                     .map(|_| {
                         next = next.wrapping_add(1);
@@ -319,13 +400,26 @@ mod tests {
         let capacity = output.capacity_bytes();
         output.advance(1000);
         assert_eq!(output.capacity_bytes(), capacity);
-        output.extend(&vec![b'x'; TAIL_KEPT_BYTES_MAX + 1]);
-        output.advance(TAIL_KEPT_BYTES_MAX + 1);
+        output.extend(&vec![b'x'; PIECE_BYTES_MAX + 1]);
+        output.advance(PIECE_BYTES_MAX + 1);
         assert_eq!(output.capacity_bytes(), 0);
         output.push_shared(Bytes::from(vec![b'x'; 100_000]));
         assert!(output.capacity_bytes() >= 100_000);
         output.clear();
         assert!(output.capacity_bytes() < 1000);
+    }
+
+    #[test]
+    fn what_a_slow_reader_is_owed_is_kept_in_pieces() {
+        let mut output = Output::default();
+        for _ in 0..100_000 {
+            output.extend(&[b'x'; 100]);
+        }
+        assert_eq!(output.len(), 10_000_000);
+        assert!(output.capacity_bytes() < 10_000_000 + 2 * PIECE_BYTES_MAX);
+        assert!(output.front().len() <= PIECE_BYTES_MAX);
+        output.advance(9_999_999);
+        assert!(output.capacity_bytes() < 2 * PIECE_BYTES_MAX);
     }
 
     #[test]
