@@ -15,7 +15,7 @@ fn parse(pieces: &[&[u8]]) -> Outcome {
             let mut args = Vec::new();
             match parser.step(&mut buffer, &limits, &mut args) {
                 Ok(Step::Request { .. }) => {
-                    requests.push(args.iter().map(|arg| arg.of(&buffer).to_vec()).collect());
+                    requests.push(args.iter().map(|arg| arg.of(buffer[..].into()).to_vec()).collect());
                 }
                 Ok(Step::Empty) => {}
                 Ok(Step::Incomplete) => break,

@@ -1,24 +1,27 @@
 //! The arguments of one command, and how their usual kinds are read.
 
+use bytes::Bytes;
+
+use crate::engine::session::Queued;
 use crate::resp::error::CommandError;
-use crate::resp::request::ArgRange;
+use crate::resp::request::{ArgRange, Source};
 use crate::value::number::parse_i64;
 
 /// As many bytes of a name that is unknown are quoted by the error that says so.
 pub const QUOTED_LEN_MAX: usize = 128;
 
-/// Arguments of a command; number 0 is its name. Ranges over the buffer they arrived in.
+/// Arguments of a command; number 0 is its name. Ranges over what they arrived in.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
-    buffer: &'a [u8],
+    source: Source<'a>,
     ranges: &'a [ArgRange],
 }
 
 impl<'a> Args<'a> {
-    /// Arguments lying in `buffer`.
+    /// Arguments lying in `source`.
     #[inline]
-    pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Args<'a> {
-        Args { buffer, ranges }
+    pub fn new(source: Source<'a>, ranges: &'a [ArgRange]) -> Args<'a> {
+        Args { source, ranges }
     }
 
     /// Number of arguments, the name included.
@@ -38,8 +41,7 @@ impl<'a> Args<'a> {
     /// If there is none; arity is checked before a handler runs.
     #[inline(always)]
     pub fn get(&self, index: usize) -> &'a [u8] {
-        let ArgRange { start, len } = self.ranges[index];
-        &self.buffer[start as usize..start as usize + len as usize]
+        self.ranges[index].of(self.source)
     }
 
     /// The argument at `index`, if there is one.
@@ -47,10 +49,22 @@ impl<'a> Args<'a> {
         (index < self.len()).then(|| self.get(index))
     }
 
+    /// The argument at `index`, if it is large and can be shared.
+    #[inline]
+    pub fn shared(&self, index: usize) -> Option<Bytes> {
+        let number = self.ranges[index].number()?;
+        Some(self.source.large[number].clone())
+    }
+
     /// Arguments from `index` on.
     pub fn from(&self, index: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let args = *self;
         (index..args.len()).map(move |i| args.get(i))
+    }
+
+    /// A copy of the arguments that EXEC can run later as the command of this row.
+    pub fn queued(&self, row: u16) -> Queued {
+        Queued::new(row, self.source, self.ranges)
     }
 
     /// The argument at `index` as an integer.

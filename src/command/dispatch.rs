@@ -111,17 +111,17 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
     for &(key, count) in batch {
         let session = &mut sessions[key];
         let db = session.db;
-        let (requests, args, buffer) = session.input.upcoming(count);
+        let (requests, args, source) = session.input.upcoming(count);
         for request in requests {
             let ranges = request.ranges(args);
-            let row = table.find(ranges[0].of(buffer)).unwrap_or(ROW_NONE);
+            let row = table.find(ranges[0].of(source)).unwrap_or(ROW_NONE);
             request.row = row;
             request.hash = None;
             if row != ROW_NONE
                 && let Some(spec) = table.entry(row).row.keys.first()
                 && let Some(range) = ranges.get(spec.first as usize)
             {
-                request.hash = Some(keyspace.look_ahead(db, range.of(buffer)));
+                request.hash = Some(keyspace.look_ahead(db, range.of(source)));
             }
         }
     }
@@ -197,7 +197,7 @@ fn run_session(
             break;
         }
         let Some(request) = input.peek() else { break };
-        let args = Args::new(&input.buffer, input.args_of(request));
+        let args = Args::new(input.source(), input.args_of(request));
         if engine.pause.is_some() && is_held_back(engine, key, request.row, args) {
             engine.sessions[key].is_postponed = true;
             break;
@@ -471,20 +471,7 @@ fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
     }
     if !multi.is_broken {
         multi.queued_bytes += held;
-        let mut buffer = Vec::with_capacity(bytes);
-        let mut ranges = Vec::with_capacity(args.len());
-        for arg in args.from(0) {
-            ranges.push(ArgRange {
-                start: buffer.len() as u32,
-                len: arg.len() as u32,
-            });
-            buffer.extend_from_slice(arg);
-        }
-        multi.queue.push(Queued {
-            row,
-            buffer,
-            ranges,
-        });
+        multi.queue.push(args.queued(row));
     }
     engine.reply(key).output().extend(QUEUED);
 }

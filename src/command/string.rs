@@ -5,6 +5,8 @@
 //!
 //! Redis: values are encoded as int, embstr or raw; here OBJECT ENCODING derives those names.
 
+use bytes::Bytes;
+
 use super::Handler::Data;
 use super::args::Args;
 use super::expire::TtlOption;
@@ -414,14 +416,31 @@ fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
     }
 }
 
-/// What stands at a key, copied, for commands that answer it after changing it.
-fn old_value(live: &Live<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
-    Ok(live.string(key)?.map(|value| value.bytes().to_vec()))
+/// Writes the argument at `index` over whatever the key holds; a large one is not copied.
+fn put(live: &mut Live<'_>, key: &[u8], args: Args<'_>, index: usize, ttl: Ttl) {
+    match args.shared(index) {
+        Some(bytes) => live.set_shared(key, bytes, ttl),
+        None => live.set_string(key, args.get(index), ttl),
+    }
 }
 
-fn reply_old(reply: &mut Reply<'_>, value: Option<Vec<u8>>) {
+/// What stood at a key, for commands that answer it after changing it.
+enum Old {
+    Short(Vec<u8>),
+    Long(Bytes),
+}
+
+fn old_value(live: &Live<'_>, key: &[u8]) -> Result<Option<Old>, CommandError> {
+    Ok(live.string(key)?.map(|value| match value {
+        StringRef::Short(bytes) => Old::Short(bytes.to_vec()),
+        StringRef::Long(bytes) => Old::Long(bytes.clone()),
+    }))
+}
+
+fn reply_old(reply: &mut Reply<'_>, value: Option<Old>) {
     match value {
-        Some(bytes) => reply.bulk(&bytes),
+        Some(Old::Short(bytes)) => reply.bulk(&bytes),
+        Some(Old::Long(bytes)) => reply.bulk_shared(&bytes),
         None => reply.null(),
     }
 }
@@ -468,9 +487,9 @@ impl<'a> SetOptions<'a> {
 }
 
 fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let (key, value) = (args.get(1), args.get(2));
+    let key = args.get(1);
     if args.len() == 3 {
-        live.set_string(key, value, Ttl::Drop);
+        put(live, key, args, 2, Ttl::Drop);
         live.changed(Event::SET, key);
         reply.ok();
         return Ok(());
@@ -499,7 +518,7 @@ fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
         None if options.keeps_ttl => Ttl::Keep,
         None => Ttl::Drop,
     };
-    live.set_string(key, value, ttl);
+    put(live, key, args, 2, ttl);
     live.changed(Event::SET, key);
     if deadline.is_some() {
         live.also(Event::EXPIRE, key);
@@ -577,7 +596,7 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 fn getset(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
     let old = old_value(live, key)?;
-    live.set_string(key, args.get(2), Ttl::Drop);
+    put(live, key, args, 2, Ttl::Drop);
     live.changed(Event::SET, key);
     reply_old(reply, old);
     Ok(())
@@ -587,7 +606,7 @@ fn setnx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     let key = args.get(1);
     let is_there = live.peek(key).is_some();
     if !is_there {
-        live.set_string(key, args.get(2), Ttl::Drop);
+        put(live, key, args, 2, Ttl::Drop);
         live.changed(Event::SET, key);
     }
     reply.integer(i64::from(!is_there));
@@ -608,7 +627,7 @@ fn set_with_ttl(
         number: args.get(2),
     };
     let deadline: Deadline = option.positive_deadline(command, live.reading())?;
-    live.set_string(key, args.get(3), Ttl::At(deadline));
+    put(live, key, args, 3, Ttl::At(deadline));
     live.changed(Event::SET, key);
     live.also(Event::EXPIRE, key);
     reply.ok();
@@ -644,7 +663,7 @@ fn set_pairs(live: &mut Live<'_>, args: Args<'_>, name: &str) -> Result<(), Comm
     }
     for i in (1..args.len()).step_by(2) {
         let key = args.get(i);
-        live.set_string(key, args.get(i + 1), Ttl::Drop);
+        put(live, key, args, i + 1, Ttl::Drop);
         live.changed(Event::SET, key);
     }
     Ok(())

@@ -130,7 +130,7 @@ fn exec(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), Command
     for at in 0..count {
         // The queue keeps its length, which CLIENT INFO shows.
         let queued = std::mem::take(&mut engine.sessions[key].multi.queue[at]);
-        let args = Args::new(&queued.buffer, &queued.ranges);
+        let args = Args::new(queued.source(), &queued.ranges);
         engine.metrics.command(queued.row).calls += 1;
         engine.metrics.commands_processed += 1;
         dispatch::run(engine, key, queued.row, args);

@@ -251,7 +251,7 @@ impl Engine {
         self.metrics.input_bytes += bytes.len() as u64;
         session.bytes_in += bytes.len() as u64;
         session.input.feed(bytes, &limits);
-        let held = session.input.buffer.len();
+        let held = session.input.len();
         self.metrics.input_buffer_max = self.metrics.input_buffer_max.max(held);
         if held > limit {
             self.metrics.query_buffer_disconnections += 1;

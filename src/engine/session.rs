@@ -1,6 +1,7 @@
 //! One client as the engine sees it: what it sent, what it is owed, and who it is.
 //!
-//! Input is parsed into [`Request`]s whose arguments are ranges over the input buffer, so a client
+//! Input is parsed into [`Request`]s whose arguments are ranges over the input buffer, but for large
+//! ones, which are received into allocations of their own that can become values; so a client
 //! that is paused or killed in mid-batch keeps the rest unexecuted. Output belongs to the session
 //! from the first byte, replies and pushes in order; the shell only drains it.
 //!
@@ -9,9 +10,11 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use bytes::Bytes;
+
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
-use crate::resp::request::{ArgRange, Limits, Parser, ProtocolError, Step};
+use crate::resp::request::{ArgRange, Limits, Parser, ProtocolError, Source, Step};
 
 /// A session's place in the engine's table. Reused after the session is gone; [`Session::id`] is
 /// not.
@@ -37,11 +40,17 @@ const INPUT_KEPT_BYTES: usize = 64 * 1024;
 /// What a client has sent.
 #[derive(Default)]
 pub struct Input {
-    /// Bytes received, parsed or not.
-    pub buffer: Vec<u8>,
+    /// Bytes received, parsed or not, but for large arguments.
+    buffer: Vec<u8>,
+    /// Large arguments of the parsed requests and of the unfinished one.
+    large: Vec<Bytes>,
+    /// Bytes in `large`.
+    large_len: usize,
+    /// A large argument of which only a part has come.
+    filling: Option<Filling>,
     parser: Parser,
     /// Ranges of all parsed requests.
-    pub args: Vec<ArgRange>,
+    args: Vec<ArgRange>,
     requests: Vec<Request>,
     next: usize,
     /// The client broke the protocol behind the parsed requests.
@@ -50,11 +59,50 @@ pub struct Input {
     is_unparsed: bool,
 }
 
+/// A large argument on its way.
+struct Filling {
+    bytes: Vec<u8>,
+    /// How many bytes it will have.
+    len: usize,
+}
+
 impl Input {
     /// Appends what was received and parses it.
     pub fn feed(&mut self, bytes: &[u8], limits: &Limits) {
-        self.buffer.extend_from_slice(bytes);
-        self.parse(limits);
+        let taken = self.fill(bytes);
+        if taken < bytes.len() || bytes.is_empty() {
+            self.buffer.extend_from_slice(&bytes[taken..]);
+            self.parse(limits);
+        }
+    }
+
+    /// Adds to the large argument that is on its way; how many bytes belonged to it.
+    fn fill(&mut self, bytes: &[u8]) -> usize {
+        let Some(filling) = &mut self.filling else {
+            return 0;
+        };
+        let taken = bytes.len().min(filling.len - filling.bytes.len());
+        filling.bytes.extend_from_slice(&bytes[..taken]);
+        if filling.bytes.len() == filling.len {
+            let bytes = Bytes::from(std::mem::take(&mut filling.bytes));
+            self.filling = None;
+            self.parser.give_large(self.large.len());
+            self.large_len += bytes.len();
+            self.large.push(bytes);
+        }
+        taken
+    }
+
+    /// Receives the argument at the parser's position apart from now on.
+    fn begin_large(&mut self, len: usize) {
+        let mut bytes = Vec::new();
+        // The length is the client's claim: this reserves addresses, and memory follows as bytes
+        // come. Where even that is refused the vector grows by itself.
+        let _ = bytes.try_reserve_exact(len);
+        self.filling = Some(Filling { bytes, len });
+        let received = self.buffer.split_off(self.parser.position());
+        let taken = self.fill(&received);
+        self.buffer.extend_from_slice(&received[taken..]);
     }
 
     /// Parses what is there, until it ends or breaks. A stranger's requests are parsed one at a
@@ -80,11 +128,10 @@ impl Input {
                 Err(error) => self.error = Some(error),
             }
         }
-        let wanted = self.parser.bytes_wanted();
-        if wanted > 0 && self.waiting() == 0 {
-            // Grow in steps: the length is the client's claim, not yet backed by bytes.
-            let step = wanted.min(self.buffer.len().max(INPUT_KEPT_BYTES));
-            self.buffer.reserve(step);
+        if self.error.is_none()
+            && let Some(len) = self.parser.large_wanted()
+        {
+            self.begin_large(len);
         }
     }
 
@@ -95,9 +142,22 @@ impl Input {
     }
 
     /// The requests that wait, to be looked ahead at.
-    pub fn upcoming(&mut self, count: usize) -> (&mut [Request], &[ArgRange], &[u8]) {
+    pub fn upcoming(&mut self, count: usize) -> (&mut [Request], &[ArgRange], Source<'_>) {
         let end = (self.next + count).min(self.requests.len());
-        (&mut self.requests[self.next..end], &self.args, &self.buffer)
+        let source = Source {
+            buffer: &self.buffer,
+            large: &self.large,
+        };
+        (&mut self.requests[self.next..end], &self.args, source)
+    }
+
+    /// What the arguments are ranges of.
+    #[inline]
+    pub fn source(&self) -> Source<'_> {
+        Source {
+            buffer: &self.buffer,
+            large: &self.large,
+        }
     }
 
     /// The next request; its arguments are found with [`Input::args_of`].
@@ -142,6 +202,8 @@ impl Input {
         } else if done > 0 {
             self.buffer.drain(..done);
         }
+        let gone = self.large.len() - self.parser.large_needed();
+        self.large_len -= self.large.drain(..gone).map(|arg| arg.len()).sum::<usize>();
         self.parser.consumed(done);
         self.args.shrink_to(4096);
         self.requests.shrink_to(1024);
@@ -152,9 +214,23 @@ impl Input {
         *self = Input::default();
     }
 
-    /// Bytes held.
+    /// Bytes received and not yet dropped.
+    pub fn len(&self) -> usize {
+        let filling = self
+            .filling
+            .as_ref()
+            .map_or(0, |filling| filling.bytes.len());
+        self.buffer.len() + self.large_len + filling
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of memory held; of a large argument on its way, what has come of it.
     pub fn capacity_bytes(&self) -> usize {
-        self.buffer.capacity()
+        self.buffer.capacity() + self.len() - self.buffer.len()
             + self.args.capacity() * size_of::<ArgRange>()
             + self.requests.capacity() * size_of::<Request>()
     }
@@ -172,15 +248,53 @@ impl Request {
     }
 }
 
-/// A command waiting for EXEC: its own copy of its arguments.
+/// A command waiting for EXEC: its own copy of its arguments, large ones shared.
 #[derive(Default)]
 pub struct Queued {
     /// Number of its row.
     pub row: u16,
-    /// Its arguments' bytes, one after another.
-    pub buffer: Vec<u8>,
-    /// Where they are.
+    /// Where its arguments are.
     pub ranges: Vec<ArgRange>,
+    /// Their bytes, one after another, but for large ones.
+    buffer: Vec<u8>,
+    large: Vec<Bytes>,
+}
+
+impl Queued {
+    /// Copies the arguments of a command.
+    pub fn new(row: u16, source: Source<'_>, ranges: &[ArgRange]) -> Queued {
+        let small = ranges.iter().filter(|range| range.number().is_none());
+        let bytes = small.map(|range| range.len as usize).sum();
+        let mut queued = Queued {
+            row,
+            ranges: Vec::with_capacity(ranges.len()),
+            buffer: Vec::with_capacity(bytes),
+            large: Vec::new(),
+        };
+        for range in ranges {
+            let copied = if let Some(number) = range.number() {
+                queued.large.push(source.large[number].clone());
+                ArgRange::large(queued.large.len() - 1)
+            } else {
+                let start = queued.buffer.len() as u32;
+                queued.buffer.extend_from_slice(range.of(source));
+                ArgRange {
+                    start,
+                    len: range.len,
+                }
+            };
+            queued.ranges.push(copied);
+        }
+        queued
+    }
+
+    /// What the arguments are ranges of.
+    pub fn source(&self) -> Source<'_> {
+        Source {
+            buffer: &self.buffer,
+            large: &self.large,
+        }
+    }
 }
 
 /// A transaction being collected.
@@ -296,13 +410,13 @@ impl Session {
 
     /// Lends the input to whoever executes it; it must be put back.
     pub fn lend_input(&mut self) -> Input {
-        self.input_lent = (self.input.buffer.len(), self.input.capacity_bytes());
+        self.input_lent = (self.input.len(), self.input.capacity_bytes());
         std::mem::take(&mut self.input)
     }
 
     /// Bytes and capacity of the input, lent or not.
     pub fn input_held(&self) -> (usize, usize) {
-        let own = (self.input.buffer.len(), self.input.capacity_bytes());
+        let own = (self.input.len(), self.input.capacity_bytes());
         (own.0 + self.input_lent.0, own.1 + self.input_lent.1)
     }
 

@@ -5,12 +5,17 @@
 //! than three digits, signs, the end of the buffer) takes the careful path, which finds the end of
 //! the line first. Both leave the same state, so they may alternate within one request.
 //!
+//! A large argument of which only a part has come is better received apart, in an allocation of its
+//! own that can become a value as it is: [`Parser::large_wanted`] says so, and once the caller has
+//! all of it, [`Parser::give_large`] puts it in its place among the arguments.
+//!
 //! As in Redis, the second byte of a line end and both bytes behind a bulk string are not looked
 //! at.
 
 use std::fmt;
 use std::mem;
 
+use bytes::Bytes;
 use memchr::memchr;
 
 use crate::value::number::parse_i64;
@@ -24,23 +29,60 @@ pub const ARGS_MAX: i64 = 1024 * 1024;
 pub const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// How long an argument may be before the client has authenticated.
 pub const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16 * 1024;
+/// An argument of at least this many bytes that does not come in one piece is received apart.
+pub const LARGE_BYTES_MIN: usize = 32 * 1024;
 /// Room for this many ranges is kept between requests that arrive in pieces; 8 KiB.
 const PENDING_KEPT_MAX: usize = 1024;
 
-/// Where an argument lies in the caller's buffer.
+/// The bytes that arguments are ranges of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source<'a> {
+    /// What was received, as it came.
+    pub buffer: &'a [u8],
+    /// Large arguments, which were received apart.
+    pub large: &'a [Bytes],
+}
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    fn from(buffer: &'a [u8]) -> Source<'a> {
+        Source { buffer, large: &[] }
+    }
+}
+
+/// Where an argument lies: in the caller's buffer, or in which of the large arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ArgRange {
-    /// Offset of its first byte.
+    /// Offset of its first byte, or [`ArgRange::LARGE`].
     pub start: u32,
-    /// Its length in bytes.
+    /// Its length in bytes; of a large argument its number.
     pub len: u32,
 }
 
 impl ArgRange {
-    /// The argument's bytes, given the buffer it was parsed from.
-    #[inline]
-    pub fn of(self, buf: &[u8]) -> &[u8] {
-        &buf[self.start as usize..self.start as usize + self.len as usize]
+    /// Marks a large argument. No offset is so large: a line end follows each argument.
+    const LARGE: u32 = u32::MAX;
+
+    /// The large argument of this number.
+    pub fn large(number: usize) -> ArgRange {
+        ArgRange {
+            start: ArgRange::LARGE,
+            len: number as u32,
+        }
+    }
+
+    /// The number of a large argument; none for one in the buffer.
+    #[inline(always)]
+    pub fn number(self) -> Option<usize> {
+        (self.start == ArgRange::LARGE).then_some(self.len as usize)
+    }
+
+    /// The argument's bytes, given what it was parsed from.
+    #[inline(always)]
+    pub fn of<'a>(self, source: Source<'a>) -> &'a [u8] {
+        match self.number() {
+            Some(number) => &source.large[number],
+            None => &source.buffer[self.start as usize..self.start as usize + self.len as usize],
+        }
     }
 }
 
@@ -125,7 +167,8 @@ pub struct Parser {
     args_left: u32,
     /// The length of the argument at `position`, if its length line has been parsed.
     bulk_len: Option<usize>,
-    bytes_wanted: usize,
+    /// The argument at `position` that was received apart; only its line end is in the buffer.
+    given: Option<ArgRange>,
     /// The arguments so far of a request that did not come in one piece.
     pending: Vec<ArgRange>,
 }
@@ -146,7 +189,6 @@ impl Parser {
     ) -> Result<Step, ProtocolError> {
         let usable = buf.len().min(u32::MAX as usize);
         let buf = &mut buf[..usable];
-        self.bytes_wanted = 0;
         if self.args_left > 0 && !self.pending.is_empty() {
             return self.resume(buf, limits, args);
         }
@@ -188,19 +230,33 @@ impl Parser {
     /// has yet to execute requests there.
     #[inline]
     pub fn needed_from(&self) -> usize {
-        match self.pending.first() {
-            Some(arg) => arg.start as usize,
-            None => self.position,
-        }
+        let first = self.pending.iter().find(|arg| arg.number().is_none());
+        first.map_or(self.position, |arg| arg.start as usize)
     }
 
-    /// After [`Step::Incomplete`] within an argument: how many bytes are missing until its end;
-    /// otherwise 0. At most the limit on arguments, and not yet backed by anything received.
-    pub fn bytes_wanted(&self) -> usize {
-        self.bytes_wanted
+    /// After [`Step::Incomplete`] at [`Parser::position`] within a large argument: its length in
+    /// bytes, at most the limit on arguments, and not yet backed by anything received. The caller
+    /// may remove what it has of it from the buffer and collect it elsewhere.
+    pub fn large_wanted(&self) -> Option<usize> {
+        self.bulk_len
+            .filter(|&len| len >= LARGE_BYTES_MIN && self.given.is_none())
     }
 
-    /// The caller removed `n` bytes, at most [`Parser::needed_from`], from the front of the buffer.
+    /// The caller has received the large argument at the position apart, and keeps it under this
+    /// number; what follows it will stand at the position.
+    pub fn give_large(&mut self, number: usize) {
+        self.given = Some(ArgRange::large(number));
+        self.bulk_len = Some(0);
+    }
+
+    /// How many large arguments the unfinished request has: the last that were given.
+    pub fn large_needed(&self) -> usize {
+        let pending = self.pending.iter().chain(&self.given);
+        pending.filter(|arg| arg.number().is_some()).count()
+    }
+
+    /// The caller removed `n` bytes, at most [`Parser::needed_from`], from the front of the buffer,
+    /// and all large arguments but those that are needed.
     pub fn consumed(&mut self, n: usize) {
         assert!(
             n <= self.needed_from(),
@@ -208,8 +264,14 @@ impl Parser {
         );
         self.position -= n;
         self.scanned = self.scanned.saturating_sub(n);
-        for arg in &mut self.pending {
-            arg.start -= n as u32;
+        let mut number = 0;
+        for arg in self.pending.iter_mut().chain(&mut self.given) {
+            if arg.number().is_some() {
+                *arg = ArgRange::large(number);
+                number += 1;
+            } else {
+                arg.start -= n as u32;
+            }
         }
     }
 
@@ -266,13 +328,12 @@ impl Parser {
                     return Err(ProtocolError::InvalidBulkLength);
                 }
                 self.bulk_len = Some(len);
-                self.bytes_wanted = end - buf.len();
                 return Ok(false);
             }
-            args.push(ArgRange {
+            args.push(self.given.take().unwrap_or(ArgRange {
                 start: self.position as u32,
                 len: len as u32,
-            });
+            }));
             self.position = end;
             self.bulk_len = None;
             self.args_left -= 1;
@@ -580,7 +641,11 @@ mod tests {
                     Ok(Step::Request { argc }) => {
                         assert_eq!(argc, args.len());
                         assert_eq!(parser.needed_from(), parser.position());
-                        requests.push(args.iter().map(|arg| arg.of(&buf).to_vec()).collect());
+                        requests.push(
+                            args.iter()
+                                .map(|arg| arg.of(buf[..].into()).to_vec())
+                                .collect(),
+                        );
                     }
                     Err(error) => {
                         assert!(args.is_empty());
@@ -825,25 +890,39 @@ mod tests {
     }
 
     #[test]
-    fn bytes_wanted_are_those_up_to_the_end_of_the_argument() {
+    fn a_large_argument_can_be_received_apart() {
         let (mut parser, mut args) = (Parser::default(), Vec::new());
-        let mut buf = b"*2\r\n$3\r\nGET\r\n$1000\r\nabc".to_vec();
-        assert_eq!(
-            parser.step(&mut buf, &OPEN, &mut args),
-            Ok(Step::Incomplete)
-        );
-        assert_eq!(parser.bytes_wanted(), 1000 - 3 + 2);
-        assert_eq!(parser.needed_from(), 8);
+        let mut buf = b"*4\r\n$1\r\nA\r\n$40000\r\nxyz".to_vec();
+        let incomplete = Ok(Step::Incomplete);
+        assert_eq!(parser.step(&mut buf, &OPEN, &mut args), incomplete);
+        assert_eq!(parser.large_wanted(), Some(40_000));
+        assert_eq!(&buf[parser.position()..], b"xyz");
+        buf.truncate(parser.position());
+        parser.give_large(7);
+        assert_eq!((parser.large_wanted(), parser.large_needed()), (None, 1));
         parser.consumed(8);
         buf.drain(..8);
-        buf.resize(buf.len() + parser.bytes_wanted(), b'x');
-        assert_eq!(
-            parser.step(&mut buf, &OPEN, &mut args),
-            Ok(Step::Request { argc: 2 })
-        );
-        assert_eq!((parser.bytes_wanted(), parser.position()), (0, buf.len()));
-        assert_eq!(args[0].of(&buf), b"GET");
-        assert_eq!(args[1].len, 1000);
+        assert_eq!(parser.step(&mut buf, &OPEN, &mut args), incomplete);
+        buf.extend_from_slice(b"\r\n$32768\r\n");
+        assert_eq!(parser.step(&mut buf, &OPEN, &mut args), incomplete);
+        assert_eq!(parser.large_wanted(), Some(LARGE_BYTES_MIN));
+        parser.give_large(1);
+        assert_eq!(parser.large_needed(), 2);
+        buf.extend_from_slice(b"\r\n$1\r\nB\r\n");
+        let request = Ok(Step::Request { argc: 4 });
+        assert_eq!(parser.step(&mut buf, &OPEN, &mut args), request);
+        let numbers: Vec<Option<usize>> = args.iter().map(|arg| arg.number()).collect();
+        assert_eq!(numbers, [None, Some(0), Some(1), None]);
+        assert_eq!(args[3].of(buf[..].into()), b"B");
+        assert_eq!((parser.position(), parser.large_needed()), (buf.len(), 0));
+    }
+
+    #[test]
+    fn an_argument_that_is_not_large_is_not_wanted_apart() {
+        let (mut parser, mut args) = (Parser::default(), Vec::new());
+        let mut buf = b"*1\r\n$32767\r\n".to_vec();
+        let step = parser.step(&mut buf, &OPEN, &mut args);
+        assert_eq!((step, parser.large_wanted()), (Ok(Step::Incomplete), None));
     }
 
     #[test]
@@ -860,7 +939,10 @@ mod tests {
             parser.step(&mut buf, &OPEN, &mut args),
             Ok(Step::Incomplete)
         );
-        let all: Vec<u8> = args.iter().flat_map(|arg| arg.of(&buf).to_vec()).collect();
+        let all: Vec<u8> = args
+            .iter()
+            .flat_map(|arg| arg.of(buf[..].into()).to_vec())
+            .collect();
         assert_eq!(all, b"abcde");
     }
 

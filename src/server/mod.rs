@@ -147,12 +147,13 @@ impl<'a> Server<'a> {
             .map(Duration::from_millis)
     }
 
-    /// A client whose requests have all been executed.
+    /// A client whose requests have all been executed, or one that is held back: if it leaves, that
+    /// must be seen.
     fn may_read(&self, key: SessionKey) -> bool {
-        self.engine
-            .sessions
-            .get(key)
-            .is_some_and(|session| session.input.waiting() == 0 && session.closing == Closing::No)
+        self.engine.sessions.get(key).is_some_and(|session| {
+            let is_due = session.input.waiting() == 0 || session.is_postponed;
+            is_due && session.closing == Closing::No
+        })
     }
 
     fn note(&mut self, event: &Event) {
@@ -292,7 +293,8 @@ impl<'a> Server<'a> {
             }
             Received::Nothing => false,
             Received::End => {
-                let how = if self.engine.sessions[key].output.is_empty() {
+                let session = &self.engine.sessions[key];
+                let how = if session.output.is_empty() || session.is_postponed {
                     Closing::Now
                 } else {
                     Closing::AfterReply

@@ -746,11 +746,17 @@ impl Live<'_> {
     /// Writes a string over whatever the key holds. The caller reports the change.
     pub fn set_string(&mut self, key: &[u8], value: &[u8], ttl: Ttl) {
         if value.len() > INLINE_MAX {
-            let value = Box::new(Value::Long(Bytes::copy_from_slice(value)));
-            self.put(key, NewValue::Boxed(value), ttl, false);
+            self.set_shared(key, Bytes::copy_from_slice(value), ttl);
         } else {
             self.put(key, NewValue::Inline(value), ttl, false);
         }
+    }
+
+    /// Writes a string of at least [`INLINE_MAX`] bytes, which is not copied, over whatever the key
+    /// holds. The caller reports the change.
+    pub fn set_shared(&mut self, key: &[u8], value: Bytes, ttl: Ttl) {
+        let value = Box::new(Value::Long(value));
+        self.put(key, NewValue::Boxed(value), ttl, false);
     }
 
     fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_edited: bool) {

@@ -232,6 +232,105 @@ fn a_request_may_be_split_anywhere() {
     assert_eq!(replies(&single), whole);
 }
 
+/// A stream of requests with large arguments, and its replies.
+fn large_requests(lens: &[usize]) -> (Vec<u8>, Vec<u8>) {
+    let value = |len: usize| -> Vec<u8> { (0..len).map(|i| (i % 251) as u8).collect() };
+    let bulk = |bytes: &[u8]| {
+        let start = format!("${}\r\n", bytes.len());
+        [start.as_bytes(), bytes, b"\r\n"].concat()
+    };
+    let (mut requests, mut replies) = (Vec::new(), Vec::new());
+    let mut add = |args: &[&[u8]], reply: Vec<u8>| {
+        requests.extend(format!("*{}\r\n", args.len()).as_bytes());
+        args.iter().for_each(|arg| requests.extend(bulk(arg)));
+        replies.extend(reply);
+    };
+    for &len in lens {
+        let value = value(len);
+        let ok = || b"+OK\r\n".to_vec();
+        add(&[b"SET", b"a", &value], ok());
+        add(
+            &[b"MSET", b"b", &value, b"c", b"short", &value, &value],
+            ok(),
+        );
+        add(&[b"GET", &value], bulk(&value));
+        add(&[b"GETSET", b"a", b"x"], bulk(&value));
+        add(&[b"MULTI"], ok());
+        add(&[b"SET", b"a", &value, b"GET"], b"+QUEUED\r\n".to_vec());
+        add(&[b"APPEND", b"a", &value], b"+QUEUED\r\n".to_vec());
+        let len = format!(":{}\r\n", 2 * len);
+        let exec = [b"*2\r\n$1\r\nx\r\n".as_slice(), len.as_bytes()].concat();
+        add(&[b"EXEC"], exec);
+        add(&[b"ECHO", &value], bulk(&value));
+    }
+    (requests, replies)
+}
+
+#[test]
+fn large_arguments_may_come_in_any_pieces() {
+    let (requests, replies) = large_requests(&[32_767, 32_768, 100_001]);
+    for piece in [1_000, 16_384, 32_769, 65_536, 70_001, 1 << 20] {
+        let mut sim = Sim::new();
+        let mut received = Vec::new();
+        for bytes in requests.chunks(piece) {
+            sim.engine.feed(sim.client, bytes);
+            run_ready(&mut sim.engine, &mut sim.clock);
+            received.extend(sim.engine.sessions[sim.client].output.take_all());
+        }
+        assert!(received == replies, "in pieces of {piece}");
+        let held = sim.engine.sessions[sim.client].input.capacity_bytes();
+        assert!(held < 200_000, "{held} bytes are kept");
+    }
+}
+
+#[test]
+fn a_length_that_is_only_claimed_takes_no_memory() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut watcher = server.connect();
+    let before: usize = info(&mut watcher, "used_memory_rss")
+        .parse()
+        .expect("bytes");
+    let clients: Vec<UnixStream> = (0..200)
+        .map(|_| {
+            let mut client = server.connect();
+            let request = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nstart";
+            client.write_all(request.as_bytes()).expect("room");
+            client
+        })
+        .collect();
+    wait_for("the requests to have been read", || {
+        let read: usize = info(&mut watcher, "total_net_input_bytes").parse().ok()?;
+        (read > 200 * 40).then_some(())
+    });
+    let after: usize = info(&mut watcher, "used_memory_rss")
+        .parse()
+        .expect("bytes");
+    // 100 GiB are claimed; a huge page for each may have been touched.
+    assert!(after < before + 700 * MEBIBYTE, "{before} {after}");
+    drop(clients);
+    run(&mut watcher, "PING", "+PONG");
+}
+
+#[test]
+fn who_leaves_during_a_pause_leaves_nothing_behind() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut admin = server.connect();
+    run(&mut admin, "CLIENT PAUSE 3600000 WRITE", "+OK");
+    for ending in ["", "SET other"] {
+        let mut client = server.connect();
+        let sent = write!(client, "SET k v\r\nSET l w\r\n{ending}");
+        sent.expect("room in the socket");
+        drop(client);
+        wait_for("its place to be free", || {
+            (info(&mut admin, "connected_clients") == "1").then_some(())
+        });
+    }
+    run(&mut admin, "CLIENT UNPAUSE", "+OK");
+    run(&mut admin, "EXISTS k l", ":0");
+}
+
 /// Lets this process have as many files open as the system allows; how many that is.
 fn most_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
