@@ -3,7 +3,8 @@
 //! `mayfly [/path/to/mayfly.conf] [--name value ...]` serves; `mayfly check FILE` verifies a
 //! snapshot and tells what is in it.
 
-use std::io::Read;
+use std::ffi::OsString;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,61 +35,84 @@ Examples:
 ";
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.first().map(String::as_str) {
-        Some("--version" | "-v") => {
-            println!("Mayfly server v={} bits=64", env!("CARGO_PKG_VERSION"));
-            return ExitCode::SUCCESS;
+    let (code, text) = match run() {
+        Ok(text) => (ExitCode::SUCCESS, text),
+        Err(message) => {
+            // Nothing is left to be done if even this cannot be said.
+            let _ = writeln!(std::io::stderr(), "mayfly: {message}");
+            return ExitCode::FAILURE;
         }
-        Some("--help" | "-h") => {
-            print!("{USAGE}\nSettings:\n{}", config::help());
-            return ExitCode::SUCCESS;
-        }
-        Some("check") => return check(&args[1..]),
-        _ => {}
+    };
+    match say(&text) {
+        // Who reads only the first lines has what he wants.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => code,
     }
-    let Err(message) = serve(&args);
-    eprintln!("mayfly: {message}");
-    ExitCode::FAILURE
 }
 
-/// Verifies a snapshot and prints what is in it.
-fn check(args: &[String]) -> ExitCode {
-    let [path] = args else {
-        eprint!("{USAGE}");
-        return ExitCode::FAILURE;
-    };
-    let reading = SystemClock::new(Source::Wall).read();
-    let result = std::fs::File::open(path)
-        .map_err(loader::LoadError::from)
-        .and_then(|file| {
-            let size = file.metadata()?.len();
-            loader::check(std::io::BufReader::new(file), size, reading.wall_us / 1000)
-        });
-    match result {
-        Ok(summary) => {
-            let [major, minor, patch] = summary.header.server;
-            println!(
-                "{path}: whole, {} bytes, {} chunks",
-                summary.size, summary.chunks
-            );
-            println!("  written by Mayfly {major}.{minor}.{patch}");
-            println!(
-                "  shows the instant {} (Unix ms)",
-                summary.header.cut_unix_ms
-            );
-            for (db, keys, volatile, due) in summary.databases {
-                println!(
-                    "  db{db}: {keys} keys, {volatile} with a deadline, {due} of them due now"
-                );
-            }
-            ExitCode::SUCCESS
+/// Does what the arguments ask for; what is to be printed. Serving does not return but for errors.
+fn run() -> Result<String, String> {
+    let args = std::env::args_os().skip(1).map(|arg| {
+        arg.into_string()
+            .map_err(|arg| format!("the argument '{}' is not UTF-8", arg.display()))
+    });
+    let args = args.collect::<Result<Vec<String>, String>>()?;
+    match args.first().map(String::as_str) {
+        Some("--version" | "-v") => {
+            let version = env!("CARGO_PKG_VERSION");
+            Ok(format!("Mayfly server v={version} bits=64\n"))
         }
-        Err(error) => {
-            eprintln!("{path}: {error}");
-            ExitCode::FAILURE
-        }
+        Some("--help" | "-h") => Ok(format!("{USAGE}\nSettings:\n{}", config::help())),
+        Some("check") => match &args[1..] {
+            [path] => check(path).map_err(|error| format!("{path}: {error}")),
+            _ => Err(format!("check takes one file\n{USAGE}")),
+        },
+        _ => serve(&args).map(|never| match never {}),
     }
+}
+
+/// Prints. Unlike print!, an output that is full or closed is no reason to panic.
+fn say(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Verifies a snapshot and tells what is in it.
+fn check(path: &str) -> Result<String, loader::LoadError> {
+    let reading = SystemClock::new(Source::Wall).read();
+    let (file, size) = loader::open_file(Path::new(path))?;
+    let file = std::io::BufReader::new(file);
+    let summary = loader::check(file, size, reading.wall_us / 1000)?;
+    let [major, minor, patch] = summary.header.server;
+    let mut text = format!(
+        "{path}: whole, {} bytes, {} chunks\n  written by Mayfly {major}.{minor}.{patch}\n  \
+         shows the instant {} (Unix ms)\n",
+        summary.size, summary.chunks, summary.header.cut_unix_ms
+    );
+    for (db, keys, volatile, due) in summary.databases {
+        text +=
+            &format!("  db{db}: {keys} keys, {volatile} with a deadline, {due} of them due now\n");
+    }
+    Ok(text)
+}
+
+/// The environment variables that are settings.
+fn settings_in(
+    env: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(String, String)>, String> {
+    let is_ours = |key: &OsString| {
+        let prefix = config::ENV_PREFIX.as_bytes();
+        key.as_encoded_bytes().starts_with(prefix)
+    };
+    env.filter(|(key, _)| is_ours(key))
+        .map(|(key, value)| {
+            let name = key.display().to_string();
+            let pair = key
+                .into_string()
+                .and_then(|key| Ok((key, value.into_string()?)));
+            pair.map_err(|_| format!("the environment variable {name} is not UTF-8"))
+        })
+        .collect()
 }
 
 fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String> {
@@ -110,7 +134,8 @@ fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String>
     }
     let source = file.map(|_| (name.as_str(), text.as_str()));
     let mut include = |path: &str| std::fs::read_to_string(path);
-    let (config, warnings) = config::parse(source, std::env::vars(), args, &mut include)
+    let env = settings_in(std::env::vars_os())?;
+    let (config, warnings) = config::parse(source, env.into_iter(), args, &mut include)
         .map_err(|error| error.to_string())?;
     let is_rewritable = file.is_some_and(|path| path != "-");
     Ok((
@@ -122,34 +147,19 @@ fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String>
 
 /// Makes room for as many descriptors as clients are allowed, or allows fewer clients.
 fn fit_clients(config: &mut Config) {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    const RESERVED: u64 = 32;
-    let mut limit = getrlimit(Resource::Nofile);
-    let wanted = u64::from(config.clients_max) + RESERVED;
-    let current = limit.current.unwrap_or(u64::MAX);
-    if current >= wanted {
-        return;
-    }
-    let most = limit.maximum.unwrap_or(u64::MAX);
-    limit.current = Some(wanted.min(most));
-    let granted = if setrlimit(Resource::Nofile, limit).is_ok() {
-        wanted.min(most)
-    } else {
-        current
-    };
-    if granted < wanted {
-        let clients = granted.saturating_sub(RESERVED).max(1) as u32;
+    if let Err(most) = listener::make_room(config.clients_max) {
         log::warn!(
-            "The limit on open files allows {clients} clients only, maxclients was {}",
+            "The limit on open files allows {most} clients only, maxclients was {}",
             config.clients_max
         );
-        config.clients_max = clients;
+        config.clients_max = most;
     }
 }
 
 fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
     let (mut config, warnings, config_file) = read_config(args)?;
-    logging::start(&config.logfile, logging::level(config.loglevel));
+    logging::start(&config.logfile, logging::level(config.loglevel))
+        .map_err(|error| format!("can't open the log file '{}': {error}", config.logfile))?;
     warnings.iter().for_each(|warning| log::warn!("{warning}"));
     let dir = std::fs::canonicalize(&config.dir)
         .map_err(|error| format!("can't use the directory '{}' (dir): {error}", config.dir))?;
@@ -226,7 +236,8 @@ fn banner(config: &Config) {
     } else {
         format!("{}:{}", config.bind.join(" "), config.port)
     };
-    println!(
+    // Nobody may be there to see it.
+    let _ = say(&format!(
         "
    .  ' .      Mayfly {version} (64 bit)
     \\  |  /
@@ -234,9 +245,9 @@ fn banner(config: &Config) {
     /  |  \\     PID: {}
    '   |   '
        '        A server for keys that expire.
-",
+\n",
         std::process::id()
-    );
+    ));
     log::warn!(
         "Mayfly version={version}, bits=64, pid={}, just started",
         std::process::id()

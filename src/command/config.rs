@@ -3,8 +3,7 @@
 //! What a setting is called, how it is read and shown, and who may change it is the table of
 //! `config`; here is what a change means for the running server. A change is made on a copy of the
 //! settings, which is thrown away if a step fails, so that CONFIG SET changes all or nothing. What
-//! concerns sockets and the log is handed to the shell with the settings as they were before, so
-//! that it can go back to them.
+//! concerns sockets and the log is put into effect by the shell, as the last step that can fail.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,8 +14,8 @@ use super::args::Args;
 use super::reply_help;
 use super::row::*;
 use crate::config::{Config, PastEvent, SetError, UNKNOWN_SETTING};
+use crate::engine::Engine;
 use crate::engine::session::SessionKey;
-use crate::engine::{Action, Engine};
 use crate::resp::error::CommandError;
 use crate::value::glob;
 
@@ -116,18 +115,6 @@ const PARAMETER_VALUE: &[Arg] = &[
     Arg::new("value", ArgKind::String),
 ];
 
-/// Settings that the shell puts into effect.
-const OF_THE_SHELL: &[&str] = &[
-    "bind",
-    "port",
-    "unixsocket",
-    "unixsocketperm",
-    "tcp-backlog",
-    "maxclients",
-    "loglevel",
-    "logfile",
-];
-
 /// Brings the engine in line with all settings: once, at start.
 pub fn apply_all(engine: &mut Engine) {
     engine.listen_to_changes();
@@ -157,27 +144,27 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     }
     let is_local = engine.sessions[key].is_local();
     let before = engine.config.clone();
-    let changed = set(&mut engine.config, args, is_local).map_err(|error| {
-        engine.config = before.clone();
-        match error {
+    let result = set(&mut engine.config, args, is_local).and_then(|names| {
+        let Engine {
+            config,
+            reconfigure,
+            ..
+        } = engine;
+        reconfigure(config, &before, &names)
+    });
+    if let Err(error) = result {
+        engine.config = before;
+        return Err(match error {
             SetError::Unknown(name) => unknown_setting(args, &name),
             SetError::Failed(..) => CommandError::owned(error.to_string()),
-        }
-    })?;
+        });
+    }
     apply_all(engine);
     if engine.config.requirepass.is_empty() {
         // Who was asked for a password that is gone would otherwise wait for it for ever. Those
         // who are in stay in when one is set or changed.
         let sessions = engine.sessions.iter_mut();
         sessions.for_each(|(_, session)| session.is_authenticated = true);
-    }
-    let names: Vec<&str> = changed
-        .into_iter()
-        .filter(|name| OF_THE_SHELL.contains(name))
-        .collect();
-    if !names.is_empty() {
-        let before = Box::new(before);
-        engine.actions.push(Action::Reconfigure { names, before });
     }
     engine.reply(key).ok();
     Ok(())

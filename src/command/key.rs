@@ -477,9 +477,12 @@ fn copy(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
         return Err(same_object());
     }
     let reading = engine.reading;
-    let is_copied = engine
-        .keyspace
-        .copy_key((db, from), (to_db, to), replaces, &reading);
+    // The source is read as by any reading command.
+    let is_there = engine.keyspace.live(db, &reading).get(from).is_some();
+    let is_copied = is_there
+        && engine
+            .keyspace
+            .copy_key((db, from), (to_db, to), replaces, &reading);
     engine.reply(key).integer(i64::from(is_copied));
     Ok(())
 }
@@ -709,7 +712,7 @@ fn object_encoding(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    match live.peek(args.get(2)) {
+    match live.look(args.get(2)) {
         Some(slot) => reply.bulk(encoding(slot).as_bytes()),
         None => reply.null(),
     }
@@ -721,7 +724,7 @@ fn object_freq(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    if live.peek(args.get(2)).is_some() {
+    if live.look(args.get(2)).is_some() {
         return Err(CommandError::text(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
              note that when switching between policies at runtime LRU and LFU data will take some \
@@ -739,7 +742,7 @@ fn object_idletime(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    match live.peek(args.get(2)) {
+    match live.look(args.get(2)) {
         Some(slot) => reply.integer(live.idle_seconds(slot).into()),
         None => reply.null(),
     }
@@ -752,7 +755,7 @@ fn object_refcount(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    match live.peek(args.get(2)) {
+    match live.look(args.get(2)) {
         Some(_) => reply.integer(1),
         None => reply.null(),
     }

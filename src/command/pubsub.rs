@@ -315,6 +315,11 @@ fn punsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
 }
 
 fn ssubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    if engine.is_in_exec {
+        return Err(CommandError::text(
+            "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client",
+        ));
+    }
     subscribe_to(engine, key, args, Topic::Shard, "ssubscribe")
 }
 

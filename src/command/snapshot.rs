@@ -6,7 +6,6 @@
 use super::Handler::Engine;
 use super::args::Args;
 use super::row::*;
-use crate::engine::Action;
 use crate::engine::session::{Closing, SessionKey};
 use crate::resp::error::CommandError;
 
@@ -106,19 +105,16 @@ fn bgsave(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), Co
             "ERR Background save already in progress",
         ));
     }
-    if is_busy {
+    // After EXEC, so that the snapshot shows all of it.
+    if is_busy || engine.is_in_exec {
         engine.jobs.persistence.is_scheduled = true;
         engine.reply(key).simple("Background saving scheduled");
         return Ok(());
     }
-    if engine.is_in_exec {
-        engine.jobs.persistence.is_scheduled = true;
-    } else {
-        let is_started = engine.begin_save().map_err(|error| {
-            CommandError::owned(format!("ERR background saving could not start: {error}"))
-        })?;
-        engine.jobs.persistence.is_scheduled |= !is_started;
-    }
+    let is_started = engine.begin_save().map_err(|error| {
+        CommandError::owned(format!("ERR background saving could not start: {error}"))
+    })?;
+    engine.jobs.persistence.is_scheduled |= !is_started;
     engine.reply(key).simple("Background saving started");
     Ok(())
 }
@@ -169,7 +165,7 @@ fn prepare_shutdown(engine: &mut Server, wants_save: bool) -> bool {
     }
     if is_saved || !wants_save {
         log::info!("Mayfly is now ready to exit, bye bye...");
-        engine.actions.push(Action::Exit(0));
+        engine.exit = Some(0);
     }
     is_saved
 }
@@ -178,7 +174,7 @@ fn prepare_shutdown(engine: &mut Server, wants_save: bool) -> bool {
 pub fn request_shutdown(engine: &mut Server, is_repeated: bool) {
     if is_repeated {
         log::warn!("Exiting at once: second signal");
-        engine.actions.push(Action::Exit(1));
+        engine.exit = Some(1);
     } else if !prepare_shutdown(engine, !engine.config.save.is_empty()) {
         log::error!(
             "Error trying to save the DB, can't exit. A second signal exits without saving."

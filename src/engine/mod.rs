@@ -29,7 +29,7 @@ use rand::{Rng, SeedableRng};
 use slab::Slab;
 
 use crate::clock::Reading;
-use crate::config::{Config, NotifyFlags};
+use crate::config::{Config, NotifyFlags, SetError};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::Limits;
@@ -41,19 +41,10 @@ use pubsub::PubSub;
 use session::{Closing, Input, Replies, Session, SessionKey, Transaction};
 use watch::Watch;
 
-/// What the shell must do; the engine does no I/O on sockets or configuration files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Settings that concern sockets or the log were changed.
-    Reconfigure {
-        /// Their names.
-        names: Vec<&'static str>,
-        /// All settings as they were before, to go back to what cannot be had.
-        before: Box<Config>,
-    },
-    /// Stop the server with this exit code: all has been saved that was to be saved.
-    Exit(i32),
-}
+/// Puts changed settings of sockets, descriptors and the log into effect, which the engine cannot
+/// do itself. Gets all settings as they are now and as they were, and the names of those that
+/// changed; if it fails nothing has changed.
+pub type Reconfigure = Box<dyn FnMut(&Config, &Config, &[&str]) -> Result<(), SetError>>;
 
 /// Which commands a CLIENT PAUSE holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +111,10 @@ pub struct Engine {
     pub has_backlog: bool,
     /// Sessions that are to be closed.
     pub closing: Vec<SessionKey>,
-    /// What the shell must do.
-    pub actions: Vec<Action>,
+    /// Stop the server with this exit code: all has been saved that was to be saved.
+    pub exit: Option<i32>,
+    /// Given by the shell; without one such settings are no more than remembered.
+    pub reconfigure: Reconfigure,
     /// Facts about the process.
     pub identity: Identity,
     /// For whatever needs chance outside the keyspace.
@@ -170,7 +163,8 @@ impl Engine {
             unflushed: Vec::new(),
             has_backlog: false,
             closing: Vec::new(),
-            actions: Vec::new(),
+            exit: None,
+            reconfigure: Box::new(|_, _, _| Ok(())),
             identity: Identity {
                 run_id,
                 ..Identity::default()

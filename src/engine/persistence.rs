@@ -11,7 +11,7 @@
 
 use std::path::PathBuf;
 
-use super::{Action, Engine};
+use super::Engine;
 use crate::clock::Clock;
 use crate::snapshot::loader::{LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
@@ -363,7 +363,7 @@ impl Engine {
                          whole. Exiting.",
                         self.snapshot_path().display()
                     );
-                    self.actions.push(Action::Exit(1));
+                    self.exit = Some(1);
                     return;
                 }
             }

@@ -1,9 +1,9 @@
 //! One client as the engine sees it: what it sent, what it is owed, and who it is.
 //!
-//! Input is parsed into [`Request`]s whose arguments are ranges over the input buffer, but for large
-//! ones, which are received into allocations of their own that can become values; so a client
-//! that is paused or killed in mid-batch keeps the rest unexecuted. Output belongs to the session
-//! from the first byte, replies and pushes in order; the shell only drains it.
+//! Input is parsed into [`Request`]s whose arguments are ranges over the input buffer; large ones
+//! are received into allocations of their own, which can become values. A client that is paused
+//! or killed in mid-batch keeps the rest unexecuted. Output belongs to the session from the first
+//! byte, replies and pushes in order; the shell only drains it.
 //!
 //! Not here: sockets (`server`), what requests mean (`command`).
 

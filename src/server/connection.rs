@@ -73,6 +73,8 @@ pub struct Connection {
     pub is_readable: bool,
     /// The peer has closed its side: read until the end.
     pub is_read_closed: bool,
+    /// The socket took no more: an event will tell when it does.
+    pub is_full: bool,
     /// Is on the loop's list of connections to read.
     pub is_listed: bool,
 }
@@ -92,6 +94,7 @@ impl Connection {
             stream,
             is_readable: false,
             is_read_closed: false,
+            is_full: false,
             is_listed: false,
         })
     }
@@ -127,7 +130,7 @@ impl Connection {
     /// If the connection is broken.
     pub fn send(&mut self, output: &mut Output) -> io::Result<usize> {
         let mut sent = 0;
-        while !output.is_empty() && sent < WRITE_MAX {
+        while !output.is_empty() && !self.is_full && sent < WRITE_MAX {
             let front = output.front();
             let result = if front.len() == output.len() {
                 self.stream.write(front)
@@ -142,7 +145,9 @@ impl Connection {
                     sent += n;
                     output.advance(n);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_full = true;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

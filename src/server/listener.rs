@@ -1,4 +1,4 @@
-//! Listening sockets: addresses, backlog, permissions.
+//! Listening sockets: addresses, backlog, permissions; and room for the clients they let in.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
 use socket2::{Domain, Socket, Type};
 
-use crate::config::Config;
+use crate::config::{Config, SetError};
 
 /// A listening socket.
 pub enum Listener {
@@ -16,6 +17,105 @@ pub enum Listener {
     Tcp(TcpListener),
     /// Unix socket.
     Unix(UnixListener),
+}
+
+/// Tokens from this on are those of listeners; below it are sessions' keys.
+pub const FIRST_LISTENER: usize = usize::MAX - 256;
+/// Descriptors the server needs beside those of its clients.
+const DESCRIPTORS_RESERVED: u64 = 32;
+
+/// The listening sockets, registered with the poll.
+pub struct Listeners {
+    open: Vec<Listener>,
+    registry: Registry,
+}
+
+impl Listeners {
+    /// Registers open sockets.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn new(open: Vec<Listener>, registry: &Registry) -> io::Result<Listeners> {
+        let registry = registry.try_clone()?;
+        let mut listeners = Listeners { open, registry };
+        listeners.register(0)?;
+        Ok(listeners)
+    }
+
+    /// Registers those from number `first` on.
+    fn register(&mut self, first: usize) -> io::Result<()> {
+        for (at, listener) in self.open.iter_mut().enumerate().skip(first) {
+            let token = Token(FIRST_LISTENER + at);
+            match listener {
+                Listener::Tcp(tcp) => self.registry.register(tcp, token, Interest::READABLE)?,
+                Listener::Unix(unix) => self.registry.register(unix, token, Interest::READABLE)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Listener> {
+        self.open.iter()
+    }
+
+    /// Listens where `config` says instead, or goes on as `before`.
+    ///
+    /// # Errors
+    /// If an address cannot be had. Should the old ones be lost as well, that is logged, and the
+    /// clients that are connected go on.
+    pub fn reopen(&mut self, config: &Config, before: &Config) -> Result<(), SetError> {
+        // Addresses that stay must be free before they can be bound again. The Unix socket, which
+        // is the first, cannot change and is not touched.
+        self.open
+            .retain(|listener| matches!(listener, Listener::Unix(_)));
+        let kept = self.open.len();
+        let result = match open_tcp(config) {
+            Ok(opened) => {
+                self.open.extend(opened);
+                Ok(())
+            }
+            Err(error) => {
+                log::warn!("Changing the listening sockets failed: {error}");
+                match open_tcp(before) {
+                    Ok(opened) => self.open.extend(opened),
+                    Err(error) => log::error!("The old listening sockets are lost: {error}"),
+                }
+                Err(if config.port == before.port {
+                    SetError::failed("bind", "Failed to bind to specified addresses.")
+                } else {
+                    let why = "Unable to listen on this port. Check server logs.";
+                    SetError::failed("port", why)
+                })
+            }
+        };
+        if let Err(error) = self.register(kept) {
+            log::error!("Registering the listening sockets: {error}");
+        }
+        result
+    }
+}
+
+/// Makes room for the descriptors of so many clients.
+///
+/// # Errors
+/// If the system does not allow that: how many clients it allows.
+pub fn make_room(clients: u32) -> Result<(), u32> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = u64::from(clients) + DESCRIPTORS_RESERVED;
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return Ok(());
+    }
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    limit.current = Some(wanted.min(most));
+    let is_set = setrlimit(Resource::Nofile, limit).is_ok();
+    let granted = if is_set { wanted.min(most) } else { current };
+    if granted >= wanted {
+        return Ok(());
+    }
+    Err(granted.saturating_sub(DESCRIPTORS_RESERVED).max(1) as u32)
 }
 
 /// An address of the setting `bind`: `*` and `::*` stand for all; a dash before it says that the
@@ -75,30 +175,38 @@ fn listen_unix(path: &str, permissions: u32) -> io::Result<UnixListener> {
 /// Which address could not be used, and why.
 pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    if config.port != 0 {
-        for text in &config.bind {
-            let (ip, is_optional) = parse_address(text)?;
-            let address = SocketAddr::new(ip, config.port);
-            match listen_tcp(address, config.tcp_backlog as i32) {
-                Ok(listener) => listeners.push(Listener::Tcp(listener)),
-                Err(error) if is_optional && is_missing(&error) => {
-                    log::debug!("not listening on {address}: {error}");
-                }
-                Err(error) => {
-                    return Err(format!(
-                        "could not create server TCP listening socket {address}: {error}"
-                    ));
-                }
-            }
-        }
-    }
     if !config.unixsocket.is_empty() {
         let listener = listen_unix(&config.unixsocket, config.unixsocket_permissions)
             .map_err(|error| format!("opening Unix socket {}: {error}", config.unixsocket))?;
         listeners.push(Listener::Unix(listener));
     }
+    listeners.extend(open_tcp(config)?);
     if listeners.is_empty() {
         return Err("configured to not listen anywhere: set port or unixsocket".to_owned());
+    }
+    Ok(listeners)
+}
+
+/// Opens the sockets of the settings `bind` and `port`.
+fn open_tcp(config: &Config) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    if config.port == 0 {
+        return Ok(listeners);
+    }
+    for text in &config.bind {
+        let (ip, is_optional) = parse_address(text)?;
+        let address = SocketAddr::new(ip, config.port);
+        match listen_tcp(address, config.tcp_backlog as i32) {
+            Ok(listener) => listeners.push(Listener::Tcp(listener)),
+            Err(error) if is_optional && is_missing(&error) => {
+                log::debug!("not listening on {address}: {error}");
+            }
+            Err(error) => {
+                return Err(format!(
+                    "could not create server TCP listening socket {address}: {error}"
+                ));
+            }
+        }
     }
     Ok(listeners)
 }

@@ -1,8 +1,7 @@
 //! The log, in Redis' line shape: `pid:role day month year time level message`.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::sync::Mutex;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 
 use crate::config::LogLevel;
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -11,23 +10,31 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 struct Writer {
     pid: u32,
     /// Path, empty for standard output. Opened for each line, so that it can be rotated.
-    path: Mutex<String>,
+    path: String,
 }
 
 static WRITER: std::sync::OnceLock<Writer> = std::sync::OnceLock::new();
 
-/// Starts logging. A second call changes file and level.
-pub fn start(path: &str, level: LevelFilter) {
+/// Starts logging, to standard output if the path is empty.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub fn start(path: &str, level: LevelFilter) -> io::Result<()> {
+    if !path.is_empty() {
+        open(path)?;
+    }
     let writer = WRITER.get_or_init(|| Writer {
         pid: std::process::id(),
-        path: Mutex::default(),
+        path: path.to_owned(),
     });
-    if let Ok(mut current) = writer.path.lock() {
-        path.clone_into(&mut current);
-    }
     // Only the first call can succeed, and only it needs to.
     let _ = log::set_logger(writer);
     log::set_max_level(level);
+    Ok(())
+}
+
+fn open(path: &str) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
 }
 
 impl Log for Writer {
@@ -44,16 +51,11 @@ impl Log for Writer {
         };
         let time = crate::clock::log_time_text();
         let line = format!("{}:M {time} {mark} {}\n", self.pid, record.args());
-        let Ok(path) = self.path.lock() else { return };
         // A log that cannot be written must not stop the server.
-        let _ = if path.is_empty() {
-            std::io::stdout().write_all(line.as_bytes())
+        let _ = if self.path.is_empty() {
+            io::stdout().write_all(line.as_bytes())
         } else {
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path.as_str())
-                .and_then(|mut file| file.write_all(line.as_bytes()))
+            open(&self.path).and_then(|mut file| file.write_all(line.as_bytes()))
         };
     }
 

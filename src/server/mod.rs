@@ -23,8 +23,10 @@ pub mod connection;
 pub mod listener;
 pub mod logging;
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mio::event::Event;
@@ -33,14 +35,12 @@ use signal_hook_mio::v1_0::Signals;
 
 use crate::clock::Clock;
 use crate::command::dispatch;
-use crate::config::Config;
+use crate::config::SetError;
 use crate::engine::session::{Closing, SessionKey, is_local};
-use crate::engine::{Action, Engine, Origin};
+use crate::engine::{Engine, Origin, Reconfigure};
 use connection::{Connection, READ_MAX, Received, Stream};
-use listener::Listener;
+use listener::{FIRST_LISTENER, Listener, Listeners};
 
-/// Tokens below this are sessions' keys.
-const FIRST_LISTENER: usize = usize::MAX - 256;
 const SIGNALS: Token = Token(usize::MAX - 300);
 const EVENTS_PER_POLL: usize = 1024;
 /// Connections accepted per listener and turn.
@@ -55,7 +55,8 @@ pub struct Server<'a> {
     pub engine: Engine,
     clock: &'a mut dyn Clock,
     poll: Poll,
-    listeners: Vec<Listener>,
+    /// Shared with the function that changes them on CONFIG SET.
+    listeners: Rc<RefCell<Listeners>>,
     signals: Signals,
     connections: Vec<Option<Connection>>,
     /// Connections that may have something to read.
@@ -73,13 +74,15 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Of the operating system.
     pub fn new(
-        engine: Engine,
+        mut engine: Engine,
         clock: &'a mut dyn Clock,
-        mut listeners: Vec<Listener>,
+        listeners: Vec<Listener>,
         mut signals: Signals,
     ) -> io::Result<Server<'a>> {
         let poll = Poll::new()?;
-        register_listeners(&poll, &mut listeners)?;
+        let listeners = Listeners::new(listeners, poll.registry())?;
+        let listeners = Rc::new(RefCell::new(listeners));
+        engine.reconfigure = reconfiguring(&listeners);
         poll.registry()
             .register(&mut signals, SIGNALS, Interest::READABLE)?;
         Ok(Server {
@@ -125,14 +128,17 @@ impl<'a> Server<'a> {
             let metrics = &mut self.engine.metrics;
             metrics.turns += 1;
             metrics.busy_us += self.engine.reading.monotonic_us - start_us;
-            if let Some(code) = self.act() {
+            if let Some(code) = self.engine.exit {
+                self.flush();
                 return Ok(code);
             }
         }
     }
 
     fn timeout(&mut self) -> Option<Duration> {
-        let has_more = self.is_accepting || self.to_read.iter().any(|&key| self.may_read(key));
+        let has_more = self.is_accepting
+            || !self.engine.unflushed.is_empty()
+            || self.to_read.iter().any(|&key| self.may_read(key));
         if has_more {
             return Some(Duration::ZERO);
         }
@@ -181,7 +187,8 @@ impl<'a> Server<'a> {
                 self.to_read.push(token.0);
             }
         }
-        if event.is_writable() {
+        if event.is_writable() || event.is_write_closed() || event.is_error() {
+            connection.is_full = false;
             let session = &mut self.engine.sessions[token.0];
             if !session.is_unflushed && !session.output.is_empty() {
                 session.is_unflushed = true;
@@ -197,13 +204,14 @@ impl<'a> Server<'a> {
             return;
         }
         let was_refused = self.accept_again_us.take().is_some();
-        for at in 0..self.listeners.len() {
+        let listeners = Rc::clone(&self.listeners);
+        for listener in listeners.borrow().iter() {
             for round in 0..=ACCEPTED_PER_TURN {
                 if round == ACCEPTED_PER_TURN {
                     self.is_accepting = true;
                     break;
                 }
-                match accept_one(&self.listeners[at], &self.engine.config) {
+                match accept_one(listener, &self.engine.config) {
                     Ok((stream, origin)) => self.admit(stream, origin),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // The client gave up while it waited; the next one may be fine.
@@ -313,12 +321,24 @@ impl<'a> Server<'a> {
             let Some(Some(connection)) = self.connections.get_mut(key) else {
                 continue;
             };
+            // Who is thrown out learns nothing more.
+            if session.closing == Closing::Now {
+                continue;
+            }
             match connection.send(&mut session.output) {
-                Ok(sent) => self.engine.note_sent(key, sent),
+                Ok(sent) => {
+                    let is_more = !connection.is_full && !session.output.is_empty();
+                    self.engine.note_sent(key, sent);
+                    if is_more {
+                        // It has used up its share of this turn, and no event will follow.
+                        self.engine.sessions[key].is_unflushed = true;
+                        self.engine.unflushed.push(key);
+                    }
+                }
                 Err(_) => self.engine.close(key, Closing::Now),
             }
         }
-        // Keep the list's room; nothing was added meanwhile.
+        // Keep the list's room.
         unflushed.append(&mut self.engine.unflushed);
         self.engine.unflushed = unflushed;
     }
@@ -342,66 +362,6 @@ impl<'a> Server<'a> {
             self.is_accepting |= self.accept_again_us.is_some();
         }
     }
-
-    /// Does what the engine asked for; the exit code if the server is to stop.
-    fn act(&mut self) -> Option<i32> {
-        for action in std::mem::take(&mut self.engine.actions) {
-            match action {
-                Action::Exit(code) => {
-                    self.flush();
-                    return Some(code);
-                }
-                Action::Reconfigure { names, before } => self.reconfigure(&names, &before),
-            }
-        }
-        None
-    }
-
-    /// Settings about sockets or the log were changed at run time. If the new addresses cannot be
-    /// had, the old settings stay.
-    fn reconfigure(&mut self, names: &[&'static str], before: &Config) {
-        if names
-            .iter()
-            .any(|name| matches!(*name, "loglevel" | "logfile"))
-        {
-            let config = &self.engine.config;
-            logging::start(&config.logfile, logging::level(config.loglevel));
-        }
-        let is_socket =
-            |name: &&str| matches!(*name, "bind" | "port" | "unixsocket" | "tcp-backlog");
-        if !names.iter().any(is_socket) {
-            return;
-        }
-        // Addresses that stay must be free before they can be bound again.
-        self.listeners.clear();
-        let opened = listener::open(&self.engine.config).or_else(|error| {
-            log::warn!("Changing the listening sockets failed, keeping the old ones: {error}");
-            let config = &mut self.engine.config;
-            before.bind.clone_into(&mut config.bind);
-            config.port = before.port;
-            before.unixsocket.clone_into(&mut config.unixsocket);
-            config.tcp_backlog = before.tcp_backlog;
-            listener::open(config)
-        });
-        match opened {
-            Ok(listeners) => self.listeners = listeners,
-            Err(error) => log::error!("No listening socket is left: {error}"),
-        }
-        if let Err(error) = register_listeners(&self.poll, &mut self.listeners) {
-            log::error!("Registering the listening sockets: {error}");
-        }
-    }
-}
-
-fn register_listeners(poll: &Poll, listeners: &mut [Listener]) -> io::Result<()> {
-    for (at, listener) in listeners.iter_mut().enumerate() {
-        let token = Token(FIRST_LISTENER + at);
-        match listener {
-            Listener::Tcp(tcp) => poll.registry().register(tcp, token, Interest::READABLE)?,
-            Listener::Unix(unix) => poll.registry().register(unix, token, Interest::READABLE)?,
-        }
-    }
-    Ok(())
 }
 
 impl Stream {
@@ -414,6 +374,27 @@ impl Stream {
             Stream::Unix(stream) => stream.write(text.as_bytes()),
         };
     }
+}
+
+/// What CONFIG SET calls to put settings into effect that the engine cannot.
+fn reconfiguring(listeners: &Rc<RefCell<Listeners>>) -> Reconfigure {
+    let listeners = Rc::clone(listeners);
+    Box::new(move |config, before, names| {
+        if names.contains(&"maxclients") {
+            listener::make_room(config.clients_max).map_err(|most| {
+                let why = "The operating system is not able to handle the specified number of \
+                           clients, try with";
+                SetError::failed("maxclients", format!("{why} {most}"))
+            })?;
+        }
+        if names.iter().any(|name| matches!(*name, "bind" | "port")) {
+            listeners.borrow_mut().reopen(config, before)?;
+        }
+        if names.contains(&"loglevel") {
+            log::set_max_level(logging::level(config.loglevel));
+        }
+        Ok(())
+    })
 }
 
 fn signal_name(signal: i32) -> &'static str {

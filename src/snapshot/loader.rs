@@ -43,6 +43,19 @@ pub enum LoadError {
     },
 }
 
+/// Opens a snapshot; its length in bytes.
+///
+/// # Errors
+/// If that is impossible, or if it is no regular file: opening a pipe would wait for its other end.
+pub fn open_file(path: &Path) -> io::Result<(File, u64)> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -265,12 +278,11 @@ impl Loader {
         reading: &Reading,
         options: LoadOptions,
     ) -> Result<Option<Loader>, LoadError> {
-        let file = match File::open(path) {
-            Ok(file) => file,
+        let (file, size) = match open_file(path) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let size = file.metadata()?.len();
         let reader = Reader::new(BufReader::with_capacity(1024 * 1024, file), size)?;
         let behind_ms = reader.header().cut_unix_ms - reading.to_wall(reading.now);
         let loaded = Loaded {

@@ -317,7 +317,7 @@ impl Keyspace {
         self.missed.set(missed);
     }
 
-    /// Removes up to `limit` keys that are due now.
+    /// Removes up to `limit` keys that are due now, whom nobody asked for: DBSIZE and INFO.
     pub fn settle_due(&mut self, db: usize, reading: &Reading, limit: usize) {
         if self.is_frozen {
             return;
@@ -335,14 +335,14 @@ impl Keyspace {
             }
             left = left.saturating_sub(drawn.len());
             let round = self.settle(db, reading, &drawn);
-            self.stats.expired_lazily += round.removed as u64;
+            self.stats.expired_actively += round.removed as u64;
         }
         if left > 0 {
             drawn.clear();
             self.dbs[db].index.draw_current(left, &mut drawn);
             for &(item, hash) in &drawn {
                 if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
-                    self.stats.expired_lazily += 1;
+                    self.stats.expired_actively += 1;
                 }
             }
         }

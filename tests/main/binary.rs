@@ -1,11 +1,15 @@
 //! The real binary: packets, tools, signals, arguments.
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::process::{Server, ask, run_to_end, text_of};
+use crate::process::{Server, ask, mayfly, run_to_end, text_of, wait_for};
 use crate::sim::TempDir;
 
 #[test]
@@ -88,4 +92,136 @@ fn a_bad_line_of_the_configuration_is_named() {
     assert_eq!(output.status.code(), Some(1));
     let text = text_of(&output);
     assert!(text.contains(&format!("{path}:3")), "{text}");
+}
+
+/// Runs the binary with one thing wrong about it; it must say so and exit with 1.
+#[track_caller]
+fn assert_refused(command: &mut Command, expected: &str) {
+    let output = command.output().expect("the binary");
+    let text = text_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_or_left_alone() {
+    let bad = OsStr::from_bytes(b"a\xff");
+    let refused = "the argument 'a\u{fffd}' is not UTF-8";
+    assert_refused(mayfly().arg(bad), refused);
+    assert_refused(mayfly().args(["--dir"]).arg(bad), refused);
+    let refused = "the environment variable MAYFLY_DIR is not UTF-8";
+    assert_refused(mayfly().env("MAYFLY_DIR", bad), refused);
+    let dir = TempDir::new();
+    let mut command = mayfly();
+    command.env("OTHER", bad).env(bad, "other");
+    let server = Server::launch(&dir, command);
+    assert_eq!(server.run("PING", 1), "+PONG\r\n");
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_is_refused() {
+    let dir = TempDir::new();
+    let path = dir.file("missing/log").display().to_string();
+    let expected = format!("can't open the log file '{path}': No such file");
+    assert_refused(mayfly().args(["--logfile", &path]), &expected);
+}
+
+#[test]
+fn a_snapshot_that_is_no_file_is_refused() {
+    for is_pipe in [true, false] {
+        let dir = TempDir::new();
+        let path = dir.file("dump.mayfly");
+        if is_pipe {
+            let status = Command::new("mkfifo").arg(&path).status();
+            assert!(status.expect("mkfifo").success());
+        } else {
+            std::fs::create_dir(&path).expect("a directory");
+        }
+        let dir_name = dir.path().display().to_string();
+        let args = ["--port", "0", "--dir", &dir_name, "--unixsocket"];
+        let socket = dir.file("s").display().to_string();
+        assert_refused(mayfly().args(args).arg(socket), "not a regular file");
+        assert_refused(mayfly().arg("check").arg(&path), "not a regular file");
+    }
+}
+
+#[test]
+fn an_output_that_is_full_or_closed_is_no_reason_to_panic() {
+    let full = || std::fs::File::options().write(true).open("/dev/full");
+    let mut command = mayfly();
+    command.arg("--help").stdout(full().expect("/dev/full"));
+    let output = command.output().expect("the binary");
+    assert_eq!(
+        (output.status.code(), text_of(&output)),
+        (Some(1), String::new())
+    );
+    let dir = TempDir::new();
+    let socket = dir.file("s");
+    let mut child = mayfly()
+        .args(["--port", "0", "--save", "", "--dir"])
+        .arg(dir.path())
+        .arg("--unixsocket")
+        .arg(&socket)
+        .stdout(full().expect("/dev/full"))
+        .spawn()
+        .expect("the binary");
+    let mut stream = wait_for("a connection", || UnixStream::connect(&socket).ok());
+    assert_eq!(
+        ask(&mut stream, "PING\r\n", 1).as_deref(),
+        Some("+PONG\r\n")
+    );
+    child.kill().expect("the server is there");
+    child.wait().expect("its end");
+}
+
+#[test]
+fn config_set_says_at_once_what_cannot_be_had() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let failed = |name: &str, why: &str| {
+        format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {why}\r\n")
+    };
+    let reply = server.run(&format!("CONFIG SET bind 127.0.0.1 port {port}"), 1);
+    let why = "Unable to listen on this port. Check server logs.";
+    assert_eq!(reply, failed("port", why));
+    assert_eq!(
+        server.run("CONFIG GET port", 5),
+        "*2\r\n$4\r\nport\r\n$1\r\n0\r\n"
+    );
+    drop(taken);
+    // The port may be taken by somebody else by now, so any reply but a wrong one will do.
+    let ok = "+OK\r\n";
+    let connects = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    if server.run(&format!("CONFIG SET bind 127.0.0.1 port {port}"), 1) == ok {
+        assert!(connects());
+        let reply = server.run("CONFIG SET bind \"127.0.0.1 192.0.2.1\"", 1);
+        assert_eq!(
+            reply,
+            failed("bind", "Failed to bind to specified addresses.")
+        );
+        assert!(connects(), "the old address is still served");
+        let reply = server.run("CONFIG SET bind \"127.0.0.1 -192.0.2.1\"", 1);
+        assert_eq!(reply, ok);
+        assert!(connects());
+    }
+    let reply = server.run("CONFIG SET maxclients 4000000000", 1);
+    let why = "The operating system is not able to handle the specified number of clients, try";
+    assert!(reply.contains(why), "{reply}");
+    assert_eq!(server.run("CONFIG SET maxclients 100", 1), ok);
+}
+
+#[test]
+fn a_browser_learns_nothing() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut stream = server.connect();
+    let request = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n";
+    stream.write_all(request).expect("room");
+    let mut reply = Vec::new();
+    // Closed with bytes unread, which may be told as a reset.
+    let _ = stream.read_to_end(&mut reply);
+    assert_eq!(String::from_utf8_lossy(&reply), "");
 }

@@ -284,6 +284,32 @@ fn large_arguments_may_come_in_any_pieces() {
 }
 
 #[test]
+fn a_fast_reader_gets_a_huge_reply_without_a_pause() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut client = server.connect();
+    let len = 128 * MEBIBYTE;
+    run(
+        &mut client,
+        &format!("SETRANGE k {} x", len - 1),
+        &format!(":{len}"),
+    );
+    run(
+        &mut client,
+        "CONFIG SET client-output-buffer-limit \"normal 0 0 0\"",
+        "+OK",
+    );
+    client.write_all(b"GET k\r\n").expect("room");
+    let mut left = len + "$134217728\r\n\r\n".len();
+    let mut buffer = vec![0; 4 * MEBIBYTE];
+    while left > 0 {
+        let n = client.read(&mut buffer).expect("more of the reply");
+        assert!(n > 0, "closed with {left} bytes to come");
+        left -= n;
+    }
+}
+
+#[test]
 fn a_length_that_is_only_claimed_takes_no_memory() {
     let dir = TempDir::new();
     let server = Server::start(&dir);

@@ -2,7 +2,7 @@
 
 use mayfly::clock::{Clock, ManualClock, UnixMillis};
 use mayfly::config::{Config, NotifyFlags, SnapshotLoad};
-use mayfly::engine::{Action, Engine};
+use mayfly::engine::Engine;
 
 use crate::sim::{START, Sim, TempDir};
 
@@ -93,7 +93,7 @@ fn ending_while_loading_leaves_the_snapshot() {
         let mut sim = loading_from(&dir);
         step(&mut sim);
         sim.run(request);
-        assert_eq!(sim.engine.actions, [Action::Exit(0)], "{request}");
+        assert_eq!(sim.engine.exit, Some(0), "{request}");
         let after = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
         assert!(before == after, "{request}");
     }
@@ -107,7 +107,7 @@ fn load_partially(bytes: &[u8]) -> (Vec<usize>, u64) {
     sim.engine.config.snapshot_load = SnapshotLoad::Partial;
     sim.engine.begin_load().expect("the header is whole");
     load(&mut sim);
-    assert_eq!(sim.engine.actions, []);
+    assert_eq!(sim.engine.exit, None);
     sim.engine.keyspace.check();
     let is_there = |i: &usize| sim.run(&format!("exists k{i}")) == ":1";
     let found = (0..CHUNKS).filter(is_there).collect();
@@ -138,7 +138,7 @@ fn what_is_whole_is_loaded_past_damage_if_that_is_wanted() {
         std::fs::write(dir.file("dump.mayfly"), &bytes).expect("the disk is writable");
         let mut sim = loading_from(&dir);
         load(&mut sim);
-        assert_eq!(sim.engine.actions, [Action::Exit(1)], "k{damaged}");
+        assert_eq!(sim.engine.exit, Some(1), "k{damaged}");
         let after = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
         assert!(after == bytes);
     }

@@ -2,7 +2,7 @@
 
 use mayfly::config::{Config, NotifyFlags};
 
-use crate::sim::{START, Sim};
+use crate::sim::{START, Sim, TempDir};
 
 #[test]
 fn a_key_lives_until_its_millisecond() {
@@ -510,6 +510,54 @@ fn http_is_closed_before_its_body_runs() {
         assert_eq!(sim.run_as(client, &request), "");
         sim.expect("get pwn", "$-1");
     }
+}
+
+#[test]
+fn object_and_copy_count_as_reads() {
+    let mut sim = Sim::new();
+    sim.script("config set notify-keyspace-events KEm=>+OK\nset k v=>+OK");
+    let listener = sim.connect();
+    sim.run_as(listener, "psubscribe __keyevent@*");
+    for (request, hits) in [
+        ("object encoding k", (1, 0)),
+        ("object idletime k", (1, 0)),
+        ("object refcount nokey", (0, 1)),
+        ("object freq nokey", (0, 1)),
+        ("copy k l", (1, 0)),
+        ("copy k l", (1, 0)),
+        ("copy nokey l", (0, 1)),
+        ("move nokey 1", (0, 0)),
+        ("renamenx k l", (0, 0)),
+    ] {
+        sim.expect("config resetstat", "+OK");
+        sim.run(request);
+        let stats = &sim.engine.keyspace.stats;
+        assert_eq!((stats.hits(), stats.misses()), hits, "{request}");
+        let told = sim.received(listener).contains("keymiss $5 nokey");
+        assert_eq!(told, hits.1 == 1, "{request}");
+    }
+}
+
+#[test]
+fn what_a_transaction_cannot_do_at_once() {
+    let mut sim = Sim::new();
+    sim.script("multi=>+OK\nssubscribe a=>+QUEUED\nsubscribe a=>+QUEUED");
+    sim.expect(
+        "exec",
+        "*2 -ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client *3 $9 subscribe $1 a :1",
+    );
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("multi=>+OK\nbgsave=>+QUEUED\nset a b=>+QUEUED");
+    sim.expect("exec", "*2 +Background saving scheduled +OK");
+}
+
+#[test]
+fn keys_that_dbsize_removes_are_not_found_by_a_read() {
+    let mut sim = Sim::new();
+    sim.script("set a v px 10=>+OK\nset b v px 10=>+OK\n+10\nget a=>$-1\ndbsize=>:0");
+    let stats = &sim.engine.keyspace.stats;
+    assert_eq!((stats.expired_lazily, stats.expired_actively), (1, 1));
 }
 
 #[test]
