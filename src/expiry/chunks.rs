@@ -38,9 +38,9 @@ impl Level {
     /// A bucket is 2 to this power of milliseconds wide. Beyond counts its one start in C's.
     pub(super) const fn shift(self) -> u32 {
         match self {
-            Level::A => 4,
-            Level::B => 16,
-            Level::C | Level::Beyond => 27,
+            Level::A => 3,
+            Level::B => 15,
+            Level::C | Level::Beyond => 26,
         }
     }
 

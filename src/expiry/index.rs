@@ -5,9 +5,10 @@
 //! window reaches it. Whether a chunk is ripe is not noted in it but follows from its bucket
 //! number, so a bucket of a million items ripens by splicing one list.
 //!
-//! Rings have 2, not 1, of the next ring's buckets in their window, which is why C has 2,048
-//! buckets of 2^27 ms where 1,024 of 2^28 would reach as far: all of a coming bucket's items fit
-//! the finer window from one bucket width before it begins, and there is that long to refile them.
+//! Rings have 2, not 1, of the next ring's buckets in their window: all of a coming bucket's items
+//! fit the finer window from one bucket width before it begins, and there is that long to refile
+//! them. Buckets of A are 8 ms wide because half of that is the median lag of an idle server (with
+//! 16 ms: 10.6 ms; benches/peers.py, lag).
 //!
 //! Chunks of a bucket grow 8, 8, 16, 32, 64, 64, ..: with one step from 8 to 64 a bucket of 12
 //! items would be one sixth full. Bytes per item and ns per operation: `benches/strata.rs`.
@@ -34,7 +35,7 @@ use crate::clock::UnixMillis;
 /// two in three succeed.
 const TRIES_PER_DRAW: usize = 64;
 /// Beyond is reviewed when it begins within this many buckets of ring C, half its window.
-const REVIEW_AHEAD_BUCKETS: i64 = 1_024;
+const REVIEW_AHEAD_BUCKETS: i64 = 2_048;
 /// The number of a bucket that begins at the beginning of time: for chunks to review at once.
 const LIMBO: i64 = i64::MIN >> Level::Beyond.shift();
 /// The rings of an index that has been empty this long are given back; not sooner, so that one key
@@ -187,7 +188,7 @@ impl Piles {
         let rings = [
             Ring::new(Level::A, 8_192, now),
             Ring::new(Level::B, 4_096, now),
-            Ring::new(Level::C, 2_048, now),
+            Ring::new(Level::C, 4_096, now),
         ];
         let review_base = rings[2].base + REVIEW_AHEAD_BUCKETS;
         Piles {

@@ -11,9 +11,9 @@
 //! the far future coarsely.
 //!
 //! ```text
-//!        ended | now                131 s          37 .. 75 h            8.7 years
+//!        ended | now                 65 s          18 .. 37 h            8.7 years
 //!   -----------+----------------------+-------------------+----------------+----------->  deadline
-//!     [ ripe ] | A: 8,192 x 16 ms     | B: 4,096 x 65.5 s | C: 2,048 x 37 h| [ beyond ]
+//!     [ ripe ] | A: 8,192 x 8 ms      | B: 4,096 x 32.8 s | C: 4,096 x 19 h| [ beyond ]
 //!       FIFO   | [][][][][][][]..[][] | [  ][  ]..[  ][  ]| [    ]..[    ] |
 //!         ^    |   |        ^           |          ^        |      ^           |
 //!         +--------+        +-----------+          +--------+      +-----------+
@@ -28,7 +28,7 @@
 //!   to the end of the ripe queue without touching a chunk. Samples are drawn there, oldest first;
 //!   whatever is due is deleted, the rest is refiled, so every draw makes progress.
 //! * A ring spans two buckets of the next one. So a bucket of B is *coming* while the one before
-//!   it is current: its items are refiled into A, in steps, during 65.5 s. If that was not
+//!   it is current: its items are refiled into A, in steps, during 32.8 s. If that was not
 //!   finished when it begins, what is left counts as ripe and is drawn with priority.
 //! * A later deadline is only noted in the entry (*lazy extension*): the item stays where it is,
 //!   counted as *extended*, and is refiled when its bucket is drawn. An earlier deadline moves the

@@ -345,7 +345,7 @@ fn at_the_bucket_end_an_item_becomes_ripe() {
     strata.remove(item, at(9_999));
     assert_eq!(
         (strata.len(), strata.next_wakeup()),
-        (1, Some(UnixMillis(1_631)))
+        (1, Some(UnixMillis(1_623)))
     );
     strata.check();
 }
@@ -411,7 +411,7 @@ fn due_within_agrees_with_the_twin_to_a_bucket() {
     let mut sum = 0;
     for (span, count) in spans.into_iter().zip(counts.within) {
         sum += count;
-        let width = if span < 131_000 { 16 } else { 65_536 };
+        let width = if span < 65_000 { 8 } else { 32_768 };
         let by = |ms: i64| {
             world
                 .by_deadline
