@@ -1,12 +1,14 @@
 //! Typed values: what a key can hold.
 //!
-//! Short strings live inside their entry (`store/entry.rs`); everything else is a [`Value`] of its
-//! own. This folder also holds what values are read from and printed as: integers, doubles, the
-//! 80-bit arithmetic of INCRBYFLOAT, and glob patterns; and the hash that places keys.
+//! Short strings live inside their entry (`store/entry.rs`), and so do small collections, as one
+//! [`packed`] byte string; everything else is a [`Value`] of its own. This folder also holds what
+//! values are read from and printed as: integers, doubles, the 80-bit arithmetic of INCRBYFLOAT,
+//! and glob patterns; and the hash that places keys.
 
 pub mod glob;
 pub mod long_double;
 pub mod number;
+pub mod packed;
 pub mod placement;
 
 use bytes::Bytes;
