@@ -183,11 +183,7 @@ fn drain(c: &mut Criterion) {
     group
         .throughput(Throughput::Elements(ITEMS))
         .sample_size(10);
-    for (name, spread) in [
-        ("1 ms", 21),
-        ("65 s", 65_000),
-        ("1 h, refiling", 3_600_000),
-    ] {
+    for (name, spread) in [("1 ms", 21), ("65 s", 65_000), ("1 h, refiling", 3_600_000)] {
         group.bench_function(name, |b| {
             b.iter_custom(|rounds| {
                 let mut total = Duration::ZERO;

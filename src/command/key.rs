@@ -698,7 +698,7 @@ fn flushall(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
 /// are those Redis would have, by its rules.
 pub fn encoding(slot: &Slot) -> &'static str {
     let bytes = slot.string().unwrap_or_default();
-    if slot.is_edited() || bytes.len() > EMBSTR_BYTES_MAX {
+    if slot.is_variant() || bytes.len() > EMBSTR_BYTES_MAX {
         "raw"
     } else if bytes.len() <= INT_BYTES_MAX && is_canonical_i64(bytes) {
         "int"

@@ -22,7 +22,7 @@ use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
 use crate::store::Keyspace;
 use crate::store::entry::{INLINE_MAX, NewValue};
-use crate::value::Value;
+use crate::value::{Kind, Value};
 
 /// Records inserted together, after the places they go to have been asked for.
 const BATCH: usize = 32;
@@ -426,7 +426,7 @@ fn insert(
     } else if record.value.len() > INLINE_MAX {
         NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))
     } else {
-        NewValue::Inline(record.value)
+        NewValue::Inline(Kind::String, record.value)
     };
     let was_there = keyspace.load(
         db,

@@ -214,7 +214,7 @@ impl Job {
             key: slot.key(),
             deadline: deadline.map(|deadline| reading.to_wall(deadline.0)),
             value,
-            is_edited: slot.is_edited(),
+            is_edited: slot.is_variant(),
         });
         self.footer.records += 1;
         self.footer.volatile += u64::from(deadline.is_some());

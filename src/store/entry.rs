@@ -9,7 +9,7 @@
 //!         deadline, 6 bytes (8 if beyond 2^48 ms) and back-reference into the index, 4 bytes:
 //!         only of a volatile key
 //!         key bytes
-//!         value bytes, or the 8-byte address of a boxed Value
+//!         bytes of a string or a small collection, or the 8-byte address of a boxed Value
 //! ```
 //!
 //! A 16-byte key with a 32-byte value takes 54 bytes, with a deadline 64: both are jemalloc's
@@ -31,13 +31,14 @@ use std::ptr;
 use crate::clock::UnixMillis;
 use crate::expiry::Deadline;
 use crate::expiry::index::ItemRef;
+use crate::value::packed::Buffer;
 use crate::value::{Kind, Value};
 
 const BOXED: u8 = 1 << 0;
 const VOLATILE: u8 = 1 << 1;
 const FAR: u8 = 1 << 2;
 const WIDE: u8 = 1 << 3;
-const EDITED: u8 = 1 << 4;
+const VARIANT: u8 = 1 << 4;
 const KIND_SHIFT: u32 = 5;
 
 const NARROW_HEADER: usize = 6;
@@ -47,13 +48,17 @@ const ADDRESS_BITS: u32 = 44;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 /// Bits of the placement hash that a slot carries.
 pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
-/// The longest value kept inside its entry, in bytes; longer ones are shared `Bytes`.
+/// The longest string kept inside its entry, in bytes; longer ones are shared `Bytes`.
 pub const INLINE_MAX: usize = 16 * 1024 - 1;
+
+/// The longest collection kept inside its entry, in bytes: what an edit may have to move.
+pub const SMALL_MAX: usize = 64 * 1024 - 1;
 
 /// A value on its way into an entry.
 pub enum NewValue<'a> {
-    /// String bytes to be copied into the entry; at most [`INLINE_MAX`].
-    Inline(&'a [u8]),
+    /// Bytes to be copied into the entry: a string of at most [`INLINE_MAX`], or a small collection
+    /// of at most [`SMALL_MAX`].
+    Inline(Kind, &'a [u8]),
     /// A value of its own.
     Boxed(Box<Value>),
 }
@@ -70,14 +75,15 @@ pub struct Parts<'a> {
     pub epoch: u8,
     /// Access clock.
     pub clock: u16,
-    /// A string edited in place (APPEND, SETRANGE), which OBJECT ENCODING calls raw.
-    pub is_edited: bool,
+    /// The less usual form of a value: a string edited in place (APPEND, SETRANGE), which OBJECT
+    /// ENCODING calls raw; a small set of integers.
+    pub is_variant: bool,
 }
 
 /// A value as it stands in an entry.
 #[derive(Clone, Copy)]
 pub enum ValueRef<'a> {
-    /// String bytes.
+    /// The bytes of a string or of a small collection.
     Inline(&'a [u8]),
     /// A value of its own.
     Boxed(&'a Value),
@@ -119,12 +125,12 @@ impl Layouted {
 
     fn of(parts: &Parts<'_>) -> Layouted {
         let (mut shape, kind, value) = match &parts.value {
-            NewValue::Inline(bytes) => (0, Kind::String, bytes.len()),
+            NewValue::Inline(kind, bytes) => (0, *kind, bytes.len()),
             NewValue::Boxed(value) => (BOXED, value.kind(), 0),
         };
         shape |= (kind as u8) << KIND_SHIFT;
-        if parts.is_edited {
-            shape |= EDITED;
+        if parts.is_variant {
+            shape |= VARIANT;
         }
         if let Some((deadline, _)) = parts.deadline {
             shape |= VOLATILE;
@@ -135,7 +141,7 @@ impl Layouted {
         if parts.key.len() > 255 || value > 255 {
             shape |= WIDE;
         }
-        assert!(parts.key.len() <= u32::MAX as usize && value <= INLINE_MAX);
+        assert!(parts.key.len() <= u32::MAX as usize && value <= SMALL_MAX);
         Layouted::new(shape, parts.key.len(), value)
     }
 
@@ -189,13 +195,7 @@ unsafe fn write(at: *mut u8, form: Layouted, parts: Parts<'_>) {
         at.write(form.shape);
         at.add(1).write(parts.epoch);
         at.add(2).cast::<u16>().write_unaligned(parts.clock);
-        if form.shape & WIDE != 0 {
-            at.add(4).cast::<u32>().write_unaligned(form.key as u32);
-            at.add(8).cast::<u32>().write_unaligned(form.value as u32);
-        } else {
-            at.add(4).write(form.key as u8);
-            at.add(5).write(form.value as u8);
-        }
+        write_lengths(at, form);
         if let Some((deadline, item)) = parts.deadline {
             write_deadline(at.add(form.header), form.shape, deadline);
             at.add(form.key_at() - ITEM_BYTES)
@@ -205,7 +205,7 @@ unsafe fn write(at: *mut u8, form: Layouted, parts: Parts<'_>) {
         ptr::copy_nonoverlapping(parts.key.as_ptr(), at.add(form.key_at()), form.key);
         let value_at = at.add(form.value_at());
         match parts.value {
-            NewValue::Inline(bytes) => {
+            NewValue::Inline(_, bytes) => {
                 ptr::copy_nonoverlapping(bytes.as_ptr(), value_at, bytes.len());
             }
             NewValue::Boxed(value) => {
@@ -213,6 +213,33 @@ unsafe fn write(at: *mut u8, form: Layouted, parts: Parts<'_>) {
                     .cast::<*mut Value>()
                     .write_unaligned(Box::into_raw(value));
             }
+        }
+    }
+}
+
+/// SAFETY: `at` is valid for writes of a header of this form.
+unsafe fn write_lengths(at: *mut u8, form: Layouted) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if form.shape & WIDE != 0 {
+            at.add(4).cast::<u32>().write_unaligned(form.key as u32);
+            at.add(8).cast::<u32>().write_unaligned(form.value as u32);
+        } else {
+            at.add(4).write(form.key as u8);
+            at.add(5).write(form.value as u8);
+        }
+    }
+}
+
+/// Writes the parts one after another.
+///
+/// SAFETY: `at` is valid for writes of as many bytes as they have together, none of them theirs.
+unsafe fn fill(mut at: *mut u8, parts: &[&[u8]]) {
+    for part in parts {
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
+            at = at.add(part.len());
         }
     }
 }
@@ -323,11 +350,23 @@ impl Slot {
         }
     }
 
+    /// The bytes of a value inside the entry.
+    ///
+    /// # Panics
+    /// If the value is boxed.
+    #[inline]
+    pub fn inline(&self) -> &[u8] {
+        match self.value() {
+            ValueRef::Inline(bytes) => bytes,
+            ValueRef::Boxed(_) => panic!("the value is boxed"),
+        }
+    }
+
     /// The bytes of a string; none for another type.
     #[inline]
     pub fn string(&self) -> Option<&[u8]> {
         match self.value() {
-            ValueRef::Inline(bytes) => Some(bytes),
+            ValueRef::Inline(bytes) => (self.kind() == Kind::String).then_some(bytes),
             ValueRef::Boxed(value) => value.string(),
         }
     }
@@ -338,9 +377,9 @@ impl Slot {
         Kind::from_bits(self.shape() >> KIND_SHIFT)
     }
 
-    /// Whether a string was edited in place.
-    pub fn is_edited(&self) -> bool {
-        self.shape() & EDITED != 0
+    /// Whether the value has the less usual form: see [`Parts::is_variant`].
+    pub fn is_variant(&self) -> bool {
+        self.shape() & VARIANT != 0
     }
 
     /// The deadline of a volatile key.
@@ -478,11 +517,8 @@ impl Slot {
         let value = match boxed {
             Some(value) => NewValue::Boxed(value),
             None => {
-                let ValueRef::Inline(bytes) = self.value() else {
-                    unreachable!("take_box gave nothing, so the value is inline")
-                };
-                inline = bytes.to_vec();
-                NewValue::Inline(&inline)
+                inline = self.inline().to_vec();
+                NewValue::Inline(self.kind(), &inline)
             }
         };
         let parts = Parts {
@@ -491,7 +527,7 @@ impl Slot {
             deadline,
             epoch: self.epoch(),
             clock: self.clock(),
-            is_edited: self.is_edited(),
+            is_variant: self.is_variant(),
         };
         let left = self.replace(parts);
         debug_assert!(left.is_none(), "the box was taken before");
@@ -532,9 +568,9 @@ impl Slot {
         let boxed = self.take_box();
         let value = match boxed {
             Some(value) => NewValue::Boxed(value),
-            None => NewValue::Inline(self.string().unwrap_or_default()),
+            None => NewValue::Inline(self.kind(), self.inline()),
         };
-        let (clock, is_edited) = (self.clock(), self.is_edited());
+        let (clock, is_variant) = (self.clock(), self.is_variant());
         Slot::new(
             hash,
             Parts {
@@ -543,7 +579,7 @@ impl Slot {
                 deadline,
                 epoch,
                 clock,
-                is_edited,
+                is_variant,
             },
         )
     }
@@ -551,7 +587,7 @@ impl Slot {
     /// A copy of the entry (key, value, deadline, stamps).
     pub fn duplicate(&self) -> Slot {
         let value = match self.value() {
-            ValueRef::Inline(bytes) => NewValue::Inline(bytes),
+            ValueRef::Inline(bytes) => NewValue::Inline(self.kind(), bytes),
             ValueRef::Boxed(value) => NewValue::Boxed(Box::new(value.clone())),
         };
         let parts = Parts {
@@ -560,15 +596,80 @@ impl Slot {
             deadline: self.filed(),
             epoch: self.epoch(),
             clock: self.clock(),
-            is_edited: self.is_edited(),
+            is_variant: self.is_variant(),
         };
         Slot::new(u64::from(self.tag()) << ADDRESS_BITS, parts)
+    }
+
+    /// Puts the concatenation of `inserted` in the place of the `removed` bytes at `at` of a value
+    /// inside the entry: where it stands if the size class stays.
+    fn splice_inline(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
+        let old = self.form();
+        let added = inserted.iter().map(|part| part.len()).sum::<usize>();
+        let end = at + removed;
+        assert!(old.shape & BOXED == 0 && at <= end && end <= old.value);
+        let len = old.value - removed + added;
+        assert!(len <= SMALL_MAX);
+        let is_wide = old.key > 255 || len > 255;
+        let new = Layouted::new(old.shape, old.key, len);
+        let value_at = old.value_at();
+        let from = self.at();
+        if (old.shape & WIDE != 0 || !is_wide) && new.class() == old.class() {
+            // SAFETY: old and new value lie within the allocation, whose class stays; the parts
+            // cannot borrow from it, as `self` is borrowed mutably.
+            unsafe {
+                let value = from.add(value_at);
+                ptr::copy(value.add(end), value.add(at + added), old.value - end);
+                fill(value.add(at), inserted);
+                write_lengths(from, new);
+            }
+            return;
+        }
+        let shape = if is_wide {
+            old.shape | WIDE
+        } else {
+            old.shape & !WIDE
+        };
+        let new = Layouted::new(shape, old.key, len);
+        let to = allocate(new.class());
+        // SAFETY: `to` is freshly allocated with `new.class()` bytes, `from` is valid for
+        // `old.class()`; deadline and key lie side by side in both, behind headers of their own
+        // length. The old allocation is freed once, with its own layout.
+        unsafe {
+            ptr::copy_nonoverlapping(from, to, 4);
+            to.write(shape);
+            write_lengths(to, new);
+            ptr::copy_nonoverlapping(
+                from.add(old.header),
+                to.add(new.header),
+                old.deadline + old.key,
+            );
+            let (old_value, value) = (from.add(value_at), to.add(new.value_at()));
+            ptr::copy_nonoverlapping(old_value, value, at);
+            fill(value.add(at), inserted);
+            ptr::copy_nonoverlapping(old_value.add(end), value.add(at + added), old.value - end);
+            dealloc(from, layout(old.class()));
+        }
+        let tag = self.tag();
+        self.0 = Slot::pack(to, tag).into_bits();
     }
 
     fn into_bits(self) -> u64 {
         let bits = self.0;
         std::mem::forget(self);
         bits
+    }
+}
+
+/// A small collection, edited where it lives.
+impl Buffer for Slot {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.inline()
+    }
+
+    fn splice(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
+        self.splice_inline(at, removed, inserted);
     }
 }
 

@@ -41,8 +41,8 @@ use crate::config::BULK_BYTES_MAX;
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
-use crate::value::Value;
 use crate::value::placement::Placement;
+use crate::value::{Kind, Value};
 use change::{Changes, Event};
 use db::{Cut, Db, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
@@ -473,7 +473,7 @@ impl Keyspace {
         (hash, key): (u64, &[u8]),
         value: NewValue<'_>,
         deadline: Option<Deadline>,
-        is_edited: bool,
+        is_variant: bool,
         reading: &Reading,
     ) -> bool {
         let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
@@ -483,7 +483,7 @@ impl Keyspace {
             deadline: None,
             epoch,
             clock,
-            is_edited,
+            is_variant,
         };
         let Keyspace { dbs, cut, .. } = self;
         let was_there = dbs[db].remove_by(Some(cut), hash, |slot| slot.key() == key, |_| {});
@@ -748,7 +748,7 @@ impl Live<'_> {
         if value.len() > INLINE_MAX {
             self.set_shared(key, Bytes::copy_from_slice(value), ttl);
         } else {
-            self.put(key, NewValue::Inline(value), ttl, false);
+            self.put(key, NewValue::Inline(Kind::String, value), ttl, false);
         }
     }
 
@@ -759,7 +759,7 @@ impl Live<'_> {
         self.put(key, NewValue::Boxed(value), ttl, false);
     }
 
-    fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_edited: bool) {
+    fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_variant: bool) {
         let hash = self.space.hash(key);
         self.settle(hash, key);
         let clock = self.clock();
@@ -773,9 +773,9 @@ impl Live<'_> {
             deadline: None,
             epoch: cut.epoch,
             clock,
-            is_edited,
+            is_variant,
         };
-        let is_overwrite = ttl != Ttl::Keep && !is_edited;
+        let is_overwrite = ttl != Ttl::Keep && !is_variant;
         if is_overwrite
             && changes.is_heard(Event::OVERWRITTEN)
             && db.table.find(hash, key).is_some()
@@ -819,7 +819,7 @@ impl Live<'_> {
             let value = Box::new(Value::Growable(bytes));
             self.put(key, NewValue::Boxed(value), Ttl::Keep, true);
         } else {
-            self.put(key, NewValue::Inline(&bytes), Ttl::Keep, true);
+            self.put(key, NewValue::Inline(Kind::String, &bytes), Ttl::Keep, true);
         }
     }
 
@@ -976,7 +976,8 @@ impl StringRef<'_> {
 
 fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {
     match slot.value() {
-        ValueRef::Inline(bytes) => Ok(StringRef::Short(bytes)),
+        ValueRef::Inline(bytes) if slot.kind() == Kind::String => Ok(StringRef::Short(bytes)),
+        ValueRef::Inline(_) => Err(CommandError::WrongType),
         ValueRef::Boxed(Value::Long(bytes)) => Ok(StringRef::Long(bytes)),
         ValueRef::Boxed(Value::Growable(bytes)) => Ok(StringRef::Short(bytes)),
     }

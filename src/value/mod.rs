@@ -19,27 +19,35 @@ use bytes::Bytes;
 #[allow(missing_docs)]
 pub enum Kind {
     String = 0,
+    List = 1,
+    Set = 2,
+    Zset = 3,
+    Hash = 4,
 }
 
 impl Kind {
+    /// All of them, by their discriminants.
+    pub const ALL: [Kind; 5] = [Kind::String, Kind::List, Kind::Set, Kind::Zset, Kind::Hash];
+
     /// From the bits of an entry's header.
     pub fn from_bits(bits: u8) -> Kind {
-        match bits {
-            0 => Kind::String,
-            _ => unreachable!("an entry's kind bits are written from a Kind"),
-        }
+        Kind::ALL[usize::from(bits)]
     }
 
     /// The name TYPE answers.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::Zset => "zset",
+            Kind::Hash => "hash",
         }
     }
 
     /// The type TYPE and SCAN call by this name, whatever its case.
     pub fn from_name(name: &[u8]) -> Option<Kind> {
-        [Kind::String]
+        Kind::ALL
             .into_iter()
             .find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
     }

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use mayfly::clock::UnixMillis;
 use mayfly::expiry::Deadline;
 use mayfly::expiry::index::ItemRef;
-use mayfly::store::entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef, tag};
+use mayfly::store::entry::{INLINE_MAX, NewValue, Parts, SMALL_MAX, Slot, ValueRef, tag};
 use mayfly::store::table::{Table, Walk};
-use mayfly::value::Value;
+use mayfly::value::packed::Buffer;
 use mayfly::value::placement::Placement;
+use mayfly::value::{Kind, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
@@ -82,10 +83,11 @@ impl<'a> Bytewise<'a> {
             key: self.bytes(),
             value: self.bytes(),
             boxed: [None, None, Some(false), Some(true)][usize::from(self.byte() % 4)],
+            kind: Kind::ALL[usize::from(self.byte()) % Kind::ALL.len()],
             deadline: self.deadline(),
             epoch: self.byte(),
             clock: self.byte().into(),
-            is_edited: self.byte().is_multiple_of(2),
+            is_variant: self.byte().is_multiple_of(2),
         }
     }
 }
@@ -97,10 +99,12 @@ struct EntryTwin {
     value: Vec<u8>,
     /// Whether the value is boxed, and if so, growable.
     boxed: Option<bool>,
+    /// Of a value that is not boxed; a boxed one is a string.
+    kind: Kind,
     deadline: Option<(Deadline, ItemRef)>,
     epoch: u8,
     clock: u16,
-    is_edited: bool,
+    is_variant: bool,
 }
 
 fn is_far((deadline, _): (Deadline, ItemRef)) -> bool {
@@ -110,7 +114,7 @@ fn is_far((deadline, _): (Deadline, ItemRef)) -> bool {
 impl EntryTwin {
     fn parts(&self) -> Parts<'_> {
         let value = match self.boxed {
-            None => NewValue::Inline(&self.value),
+            None => NewValue::Inline(self.kind, &self.value),
             Some(false) => {
                 NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(&self.value))))
             }
@@ -122,7 +126,7 @@ impl EntryTwin {
             deadline: self.deadline,
             epoch: self.epoch,
             clock: self.clock,
-            is_edited: self.is_edited,
+            is_variant: self.is_variant,
         }
     }
 
@@ -133,11 +137,18 @@ impl EntryTwin {
             ValueRef::Boxed(Value::Growable(bytes)) => (bytes.as_slice(), Some(true)),
         };
         assert_eq!(value, (self.value.as_slice(), self.boxed));
-        assert_eq!(slot.string(), Some(self.value.as_slice()));
+        let kind = if self.boxed.is_some() {
+            Kind::String
+        } else {
+            self.kind
+        };
+        assert_eq!(slot.kind(), kind);
+        let string = (kind == Kind::String).then_some(self.value.as_slice());
+        assert_eq!(slot.string(), string);
         assert_eq!(slot.key(), self.key);
         assert_eq!(slot.filed(), self.deadline);
         assert_eq!((slot.epoch(), slot.clock()), (self.epoch, self.clock));
-        assert_eq!(slot.is_edited(), self.is_edited);
+        assert_eq!(slot.is_variant(), self.is_variant);
         assert!(slot.allocated_bytes() >= self.key.len() + self.value.len());
     }
 
@@ -147,6 +158,21 @@ impl EntryTwin {
         assert_eq!(slot.set_deadline(new.0, new.1), fits);
         if fits {
             self.deadline = Some(new);
+        }
+    }
+
+    /// Edits a value inside the entry.
+    fn splice(&mut self, slot: &mut Slot, input: &mut Bytewise<'_>) {
+        if self.boxed.is_some() {
+            return;
+        }
+        let at = usize::from(input.byte()) * self.value.len() / 255;
+        let removed = usize::from(input.byte()) * (self.value.len() - at) / 255;
+        let (one, two) = (input.bytes(), input.bytes());
+        let inserted = [one.as_slice(), &two];
+        if self.value.len() - removed + one.len() + two.len() <= SMALL_MAX {
+            slot.splice(at, removed, &inserted);
+            self.value.splice(at..at + removed, inserted.concat());
         }
     }
 
@@ -170,7 +196,7 @@ pub fn entry(input: &mut Bytewise<'_>) {
         if input.has_ended() {
             break;
         }
-        match input.byte() % 9 {
+        match input.byte() % 12 {
             0 => {
                 let was_boxed = twin.boxed.is_some();
                 twin = input.entry();
@@ -206,7 +232,8 @@ pub fn entry(input: &mut Bytewise<'_>) {
                 let old = std::mem::replace(&mut slot, Slot::new(hash, twin.parts()));
                 twin.check(&old);
             }
-            _ => twin.set_value(&mut slot, input.bytes()),
+            8 => twin.set_value(&mut slot, input.bytes()),
+            _ => twin.splice(&mut slot, input),
         }
         twin.check(&slot);
         assert_eq!(slot.tag(), tag(hash));
