@@ -69,6 +69,22 @@ pub struct Config {
     pub query_buffer_bytes_limit: u64,
     /// Bytes of the longest argument a request may have.
     pub bulk_bytes_max: u64,
+    /// What a chunk of a list may hold: items, or from -1 on 4, 8, 16, 32 or 64 KiB.
+    pub list_chunk: i64,
+    /// Fields of a packed hash.
+    pub hash_packed_entries_max: u64,
+    /// Bytes of a field or value of a packed hash.
+    pub hash_packed_value_bytes_max: u64,
+    /// Members of a set of integers that is an array.
+    pub set_integers_max: u64,
+    /// Members of a packed set.
+    pub set_packed_entries_max: u64,
+    /// Bytes of a member of a packed set.
+    pub set_packed_value_bytes_max: u64,
+    /// Members of a packed sorted set.
+    pub zset_packed_entries_max: u64,
+    /// Bytes of a member of a packed sorted set.
+    pub zset_packed_value_bytes_max: u64,
     /// Number of databases.
     pub databases: u32,
     /// File name of the snapshot, without a directory.
@@ -133,6 +149,14 @@ impl Default for Config {
             output_limits: [limit(0, 0, 0), limit(256, 64, 60), limit(32, 8, 60)],
             query_buffer_bytes_limit: 1024 * MEBIBYTE,
             bulk_bytes_max: BULK_BYTES_MAX,
+            list_chunk: -2,
+            hash_packed_entries_max: 512,
+            hash_packed_value_bytes_max: 64,
+            set_integers_max: 512,
+            set_packed_entries_max: 128,
+            set_packed_value_bytes_max: 64,
+            zset_packed_entries_max: 128,
+            zset_packed_value_bytes_max: 64,
             databases: 16,
             dbfilename: "dump.mayfly".into(),
             dir: ".".into(),
@@ -544,6 +568,70 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| memory_up_to(a, MEBIBYTE, BULK_BYTES_MAX).map(|v| c.bulk_bytes_max = v),
     },
     Setting {
+        name: "list-max-listpack-size",
+        values: "ITEMS, or -1 to -5 for 4kb to 64kb",
+        help: "What a chunk of a list may hold.",
+        access: Access::Mutable,
+        get: |c| c.list_chunk.to_string(),
+        set: |c, a| integer(a, -(1 << 31), (1 << 31) - 1).map(|v| c.list_chunk = v),
+    },
+    Setting {
+        name: "hash-max-listpack-entries",
+        values: "COUNT",
+        help: "How many fields a hash may have and still be packed.",
+        access: Access::Mutable,
+        get: |c| c.hash_packed_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.hash_packed_entries_max = v),
+    },
+    Setting {
+        name: "hash-max-listpack-value",
+        values: "BYTES",
+        help: "How long fields and values of a packed hash may be.",
+        access: Access::Mutable,
+        get: |c| c.hash_packed_value_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.hash_packed_value_bytes_max = v),
+    },
+    Setting {
+        name: "set-max-intset-entries",
+        values: "COUNT",
+        help: "How many members a set of integers may have and still be an array.",
+        access: Access::Mutable,
+        get: |c| c.set_integers_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.set_integers_max = v),
+    },
+    Setting {
+        name: "set-max-listpack-entries",
+        values: "COUNT",
+        help: "How many members a set may have and still be packed.",
+        access: Access::Mutable,
+        get: |c| c.set_packed_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.set_packed_entries_max = v),
+    },
+    Setting {
+        name: "set-max-listpack-value",
+        values: "BYTES",
+        help: "How long members of a packed set may be.",
+        access: Access::Mutable,
+        get: |c| c.set_packed_value_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.set_packed_value_bytes_max = v),
+    },
+    Setting {
+        name: "zset-max-listpack-entries",
+        values: "COUNT",
+        help: "How many members a sorted set may have and still be packed.",
+        access: Access::Mutable,
+        get: |c| c.zset_packed_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.zset_packed_entries_max = v),
+    },
+    Setting {
+        name: "zset-max-listpack-value",
+        values: "BYTES",
+        help: "How long members of a packed sorted set may be.",
+        access: Access::Mutable,
+        get: |c| c.zset_packed_value_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.zset_packed_value_bytes_max = v),
+    },
+    Setting {
         name: "databases",
         values: "1 to 65536",
         help: "How many databases SELECT can choose from.",
@@ -772,8 +860,20 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
+/// Names that settings had before Redis 7, which files, CONFIG GET and CONFIG SET still know.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("list-max-ziplist-size", "list-max-listpack-size"),
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
+];
+
 /// Finds a setting by its name, in any case.
 pub fn find(name: &str) -> Option<&'static Setting> {
+    let mut old_names = OLD_NAMES.iter();
+    let renamed = old_names.find(|(old, _)| old.eq_ignore_ascii_case(name));
+    let name = renamed.map_or(name, |(_, new)| new);
     SETTINGS
         .iter()
         .find(|setting| setting.name.eq_ignore_ascii_case(name))
@@ -1145,17 +1245,19 @@ impl Config {
         for pattern in patterns {
             let lower = pattern.to_ascii_lowercase();
             let is_glob = lower.iter().any(|byte| b"*?[".contains(byte));
-            for setting in SETTINGS {
-                let name = setting.name.as_bytes();
+            let old_names = OLD_NAMES
+                .iter()
+                .filter_map(|(old, new)| Some((*old, find(new)?)));
+            let names = SETTINGS.iter().map(|setting| (setting.name, setting));
+            for (name, setting) in names.chain(old_names) {
+                let is_known = |(n, _): &(String, String)| n.eq_ignore_ascii_case(name);
+                let name = name.as_bytes();
                 let is_match = if is_glob {
                     glob(&lower, name)
                 } else {
                     lower == name
                 };
-                let is_new = !found
-                    .iter()
-                    .any(|(n, _)| n.eq_ignore_ascii_case(setting.name));
-                if is_match && is_new {
+                if is_match && !found.iter().any(is_known) {
                     // A plain name comes back as the client spelled it, so that it finds it.
                     let spelled = if is_glob { name } else { pattern };
                     let spelled = String::from_utf8_lossy(spelled).into_owned();
@@ -1938,7 +2040,7 @@ mod tests {
             get(&[b"TC*", b"tcp-backlog", b"Hz"]),
             ["tcp-backlog", "tcp-keepalive", "Hz"]
         );
-        assert_eq!(get(&[b"*"]).len(), SETTINGS.len());
+        assert_eq!(get(&[b"*"]).len(), SETTINGS.len() + OLD_NAMES.len());
     }
 
     #[test]

@@ -332,7 +332,7 @@ fn flags_of(session: &Session) -> String {
     let letters = [
         (session.subscriptions() > 0, 'P'),
         (session.multi.is_open, 'x'),
-        (session.is_postponed, 'b'),
+        (session.is_held(), 'b'),
         (session.multi.is_stale, 'd'),
         (session.closing == Closing::AfterReply, 'c'),
         (session.is_unix, 'U'),

@@ -28,6 +28,7 @@ use crate::resp::error::CommandError;
 use crate::resp::output::Mark;
 use crate::resp::reply::{QUEUED, Reply};
 use crate::resp::request::ArgRange;
+use crate::store::entry::Slot;
 
 /// Requests executed between two readings of the clock, and looked ahead at together.
 pub const BATCH_MAX: usize = 32;
@@ -193,7 +194,7 @@ fn run_session(
     engine.sessions[key].active_ms = now_ms;
     for _ in 0..count {
         let session = &engine.sessions[key];
-        if session.closing != Closing::No || session.is_postponed {
+        if session.closing != Closing::No || session.is_held() {
             break;
         }
         let Some(request) = input.peek() else { break };
@@ -320,10 +321,62 @@ fn execute(
     if session.replies != Replies::On {
         withhold_reply(session, mark);
     }
+    release_pushes(engine, key);
+    if engine.blocking.has_ready() {
+        serve_waiting(engine);
+    }
+}
+
+/// Sends a client what was pushed to it while its command ran.
+fn release_pushes(engine: &mut Engine, key: SessionKey) {
     if !engine.held_pushes.is_empty() {
         let pushes = engine.held_pushes.take_all();
         engine.reply(key).output().extend(&pushes);
     }
+}
+
+/// Lets clients try again whose keys have changed, in the order of the changes, then of arrival.
+/// What one of them takes may be put where another waits, so this goes on until nothing moves.
+#[cold]
+fn serve_waiting(engine: &mut Engine) {
+    while let Some((db, name)) = engine.blocking.next_ready() {
+        for key in engine.blocking.waiting(db, &name) {
+            let live = engine.keyspace.live(db as usize, &engine.reading);
+            let Some(kind) = live.peek(&name).map(Slot::kind) else {
+                break;
+            };
+            if let Some(request) = engine.take_request(key, kind) {
+                try_again(engine, key, &request);
+            }
+        }
+    }
+}
+
+/// Runs the command of a waiting client once more.
+fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
+    let session = &engine.sessions[key];
+    let mark = session.output.mark();
+    let is_silent = session
+        .blocked
+        .as_ref()
+        .is_some_and(|blocked| blocked.is_silent);
+    engine.executing = Some(key);
+    run(
+        engine,
+        key,
+        request.row,
+        Args::new(request.source(), &request.ranges),
+    );
+    engine.executing = None;
+    if engine.still_waits(key) {
+        return;
+    }
+    engine.unblock(key);
+    if is_silent {
+        engine.sessions[key].output.truncate_to(mark);
+    }
+    release_pushes(engine, key);
+    engine.make_ready(key);
 }
 
 /// Takes a reply back that the client does not want, and moves CLIENT REPLY SKIP on by one

@@ -225,13 +225,13 @@ fn clients(engine: &mut Engine, lines: &mut Lines) {
     let metrics = &engine.metrics;
     lines.add("client_recent_max_input_buffer", metrics.input_buffer_max);
     lines.add("client_recent_max_output_buffer", metrics.output_buffer_max);
-    lines.add("blocked_clients", 0);
+    lines.add("blocked_clients", engine.blocking.len());
     lines.add("tracking_clients", 0);
     lines.add("pubsub_clients", subscribers.count());
     lines.add("watching_clients", watching.count());
-    lines.add("clients_in_timeout_table", 0);
+    lines.add("clients_in_timeout_table", engine.blocking.timeouts());
     lines.add("total_watched_keys", engine.watch.len());
-    lines.add("total_blocking_keys", 0);
+    lines.add("total_blocking_keys", engine.blocking.keys());
     lines.add("total_blocking_keys_on_nokey", 0);
 }
 

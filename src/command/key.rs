@@ -511,6 +511,8 @@ fn swapdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Co
         engine.touch_database(first as u16, Some(second as u16));
         engine.touch_database(second as u16, Some(first as u16));
         engine.keyspace.swap(first, second);
+        engine.blocking.note_all(first as u16);
+        engine.blocking.note_all(second as u16);
         engine.keyspace.changes.count(1);
     }
     engine.reply(key).ok();

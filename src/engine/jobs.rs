@@ -95,6 +95,7 @@ impl Engine {
         {
             self.end_pause();
         }
+        self.end_waits();
         if now_ms >= self.jobs.housekept_ms + self.housekeeping_ms() {
             self.jobs.housekept_ms = now_ms;
             self.housekeep(now_ms);
@@ -321,6 +322,7 @@ impl Engine {
             }
         }
         for ms in [
+            self.next_timeout_ms(),
             self.jobs.persistence.wakeup_ms(),
             self.save_point_wakeup_ms(),
         ] {

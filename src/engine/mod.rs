@@ -15,6 +15,7 @@
 //!
 //! Not here: what a command does (`command`), sockets (`server`).
 
+pub mod blocking;
 pub mod jobs;
 pub mod metrics;
 pub mod persistence;
@@ -35,6 +36,7 @@ use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::Limits;
 use crate::store::Keyspace;
 use crate::store::change::Changes;
+use blocking::Blocking;
 use jobs::Jobs;
 use metrics::Metrics;
 use pubsub::PubSub;
@@ -97,6 +99,8 @@ pub struct Engine {
     pub pubsub: PubSub,
     /// Who watches which keys.
     pub watch: Watch,
+    /// Who waits for which keys.
+    pub blocking: Blocking,
     /// Counters.
     pub metrics: Metrics,
     /// Background work.
@@ -156,6 +160,7 @@ impl Engine {
             reading,
             pubsub: PubSub::default(),
             watch: Watch::default(),
+            blocking: Blocking::default(),
             metrics: Metrics::default(),
             jobs: Jobs::new(&config, &reading),
             pause: None,
@@ -204,6 +209,7 @@ impl Engine {
             is_unflushed: false,
             is_ready: false,
             is_postponed: false,
+            blocked: None,
             over_soft_since_ms: None,
             multi: Transaction::default(),
             channels: Default::default(),
@@ -227,6 +233,7 @@ impl Engine {
             return;
         }
         self.unwatch(key);
+        self.unblock(key);
         self.unsubscribe_all(key);
         self.sessions.remove(key);
         self.ready.retain(|&other| other != key);
@@ -267,8 +274,7 @@ impl Engine {
     pub fn make_ready(&mut self, key: SessionKey) {
         let session = &mut self.sessions[key];
         let has_work = session.input.waiting() > 0 || session.input.error.is_some();
-        if has_work && !session.is_ready && !session.is_postponed && session.closing == Closing::No
-        {
+        if has_work && !session.is_ready && !session.is_held() && session.closing == Closing::No {
             session.is_ready = true;
             self.ready.push_back(key);
         }
@@ -279,6 +285,7 @@ impl Engine {
     pub fn close(&mut self, key: SessionKey, how: Closing) {
         if how == Closing::Now {
             self.unwatch(key);
+            self.unblock(key);
             self.unsubscribe_all(key);
         }
         let session = &mut self.sessions[key];
@@ -305,7 +312,7 @@ impl Engine {
     pub fn listen_to_changes(&mut self) {
         let flags = self.config.notify_keyspace_events.0;
         let is_on = flags & (NotifyFlags::KEYSPACE.0 | NotifyFlags::KEYEVENT.0) != 0;
-        let classes = if self.watch.is_empty() {
+        let classes = if self.watch.is_empty() && self.blocking.is_empty() {
             0
         } else {
             !NotifyFlags::KEY_MISS.0
@@ -315,7 +322,7 @@ impl Engine {
             .listen(classes | if is_on { flags } else { 0 });
     }
 
-    /// Publishes what happened to keys: WATCH first, then notifications.
+    /// Publishes what happened to keys: to WATCH and those who wait first, then as notifications.
     #[inline]
     pub fn publish_changes(&mut self) {
         if !self.keyspace.changes.is_empty() {
@@ -330,6 +337,9 @@ impl Engine {
         for (change, key) in taken.iter() {
             if change.event.class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0 {
                 self.touch_watched(change.db, change.event, key);
+                if !self.blocking.is_empty() {
+                    self.blocking.note_change(change.db, key);
+                }
             }
             if flags & change.event.class != 0 {
                 self.notify(flags, change, key);

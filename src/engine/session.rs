@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
+use super::blocking::Blocked;
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
 use crate::resp::request::{ArgRange, Limits, Parser, ProtocolError, Source, Step};
@@ -376,6 +377,8 @@ pub struct Session {
     pub is_ready: bool,
     /// Waits until a CLIENT PAUSE ends, with requests left.
     pub is_postponed: bool,
+    /// Waits for a key.
+    pub blocked: Option<Box<Blocked>>,
     /// Since when its output has been over the soft limit, in ms of monotonic time.
     pub over_soft_since_ms: Option<u64>,
     /// Transaction.
@@ -418,6 +421,12 @@ impl Session {
     pub fn input_held(&self) -> (usize, usize) {
         let own = (self.input.len(), self.input.capacity_bytes());
         (own.0 + self.input_lent.0, own.1 + self.input_lent.1)
+    }
+
+    /// Must not go on with its requests for now: CLIENT PAUSE, or a command that waits.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.is_postponed || self.blocked.is_some()
     }
 
     /// Number of channels and patterns of all kinds it listens to.

@@ -157,7 +157,7 @@ impl<'a> Server<'a> {
     /// must be seen.
     fn may_read(&self, key: SessionKey) -> bool {
         self.engine.sessions.get(key).is_some_and(|session| {
-            let is_due = session.input.waiting() == 0 || session.is_postponed;
+            let is_due = session.input.waiting() == 0 || session.is_held();
             is_due && session.closing == Closing::No
         })
     }
@@ -302,7 +302,7 @@ impl<'a> Server<'a> {
             Received::Nothing => false,
             Received::End => {
                 let session = &self.engine.sessions[key];
-                let how = if session.output.is_empty() || session.is_postponed {
+                let how = if session.output.is_empty() || session.is_held() {
                     Closing::Now
                 } else {
                     Closing::AfterReply

@@ -8,6 +8,7 @@
 //! Not here: who may see a key (`Live` in `store/mod.rs`).
 
 use super::entry::{Parts, Slot};
+use super::graveyard::Graveyard;
 use super::table::Table;
 use crate::expiry::Deadline;
 use crate::expiry::index::{ItemRef, Strata};
@@ -43,8 +44,10 @@ impl Cut {
     }
 
     /// Drops everything that waits.
-    pub fn clear(&mut self) {
-        self.queue.clear();
+    pub fn clear(&mut self, graveyard: &mut Graveyard) {
+        self.queue
+            .drain(..)
+            .for_each(|(_, slot)| graveyard.bury_entry(slot));
         self.queue.shrink_to_fit();
         self.queued_bytes = 0;
     }
@@ -112,6 +115,7 @@ impl Db {
     pub fn overwrite<'p>(
         &mut self,
         cut: &mut Cut,
+        graveyard: &mut Graveyard,
         hash: u64,
         parts: Parts<'p>,
         ttl: Ttl,
@@ -140,7 +144,9 @@ impl Db {
             let old = std::mem::replace(slot, Slot::new(hash, parts));
             cut.keep(number, old);
         } else {
-            drop(slot.replace(parts));
+            let old = slot.replace(parts);
+            old.into_iter()
+                .for_each(|value| graveyard.bury_value(value));
         }
         None
     }
@@ -191,6 +197,7 @@ impl Db {
     pub fn remove_by(
         &mut self,
         cut: Option<&mut Cut>,
+        graveyard: &mut Graveyard,
         hash: u64,
         is_it: impl Fn(&Slot) -> bool,
         seen: impl FnOnce(&Slot),
@@ -206,6 +213,8 @@ impl Db {
             && let Some(number) = self.cut_number
         {
             cut.keep(number, slot);
+        } else {
+            graveyard.bury_entry(slot);
         }
         true
     }

