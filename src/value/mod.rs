@@ -7,9 +7,11 @@
 
 pub mod glob;
 pub mod long_double;
+pub mod members;
 pub mod number;
 pub mod packed;
 pub mod placement;
+pub mod segment;
 
 use bytes::Bytes;
 
