@@ -13,8 +13,12 @@ pub mod number;
 pub mod packed;
 pub mod placement;
 pub mod segment;
+pub mod set;
 
 use bytes::Bytes;
+
+/// The most bytes of a small collection, which lies inside its key's entry.
+pub const SMALL_BYTES_MAX: usize = 16 * 1024 - 1;
 
 /// The type of a value; the discriminant fits the three bits an entry has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
