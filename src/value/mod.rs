@@ -6,6 +6,7 @@
 //! and glob patterns; and the hash that places keys.
 
 pub mod glob;
+pub mod hash;
 pub mod intset;
 pub mod long_double;
 pub mod members;
