@@ -59,19 +59,22 @@ pub fn format_i64(value: i64, out: &mut [u8; 20]) -> &[u8] {
 
 /// Reads a double. None if the text is no number, NaN, or out of range.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
-    if let Some(hex) = parse_hex(text) {
-        return hex.to_f64();
-    }
-    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    // The standard library knows the same words as C, and "nan", which is no number here.
-    if value.is_nan() || (value.is_infinite() && !is_infinity(text)) {
-        return None;
-    }
+    let value = parse_f64_saturating(text)?;
+    let is_too_large = value.is_infinite() && !is_infinity(text);
     // Underflow: a digit before the exponent says that the number is not zero.
-    if value == 0.0 && !is_decimal_zero(text) {
-        return None;
+    let is_too_small = value == 0.0 && !is_zero(text);
+    (!is_too_large && !is_too_small).then_some(value)
+}
+
+/// Reads a double as C does if nobody asks about its range: what is too large for a double is
+/// infinity, and what is nearest to zero is zero. None if the text is no number, or NaN.
+pub fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
+    if let Some(hex) = parse_hex(text) {
+        return Some(hex.to_f64());
     }
-    Some(value)
+    // The standard library knows the same words as C, and "nan", which is no number here.
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!value.is_nan()).then_some(value)
 }
 
 /// Whether the text of a number is infinity by name and not by size.
@@ -80,7 +83,11 @@ pub(super) fn is_infinity(text: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
 }
 
-fn is_decimal_zero(text: &[u8]) -> bool {
+/// Whether the text of a number is that of zero.
+fn is_zero(text: &[u8]) -> bool {
+    if let Some(hex) = parse_hex(text) {
+        return hex.mantissa == 0;
+    }
     let digits = text
         .split(|byte| byte.eq_ignore_ascii_case(&b'e'))
         .next()
@@ -137,18 +144,19 @@ impl Binary {
         (kept as u64, exponent)
     }
 
-    fn to_f64(self) -> Option<f64> {
+    fn to_f64(self) -> f64 {
         let (mantissa, exponent) = self.round(53, -1074);
-        if mantissa == 0 && self.mantissa != 0 || exponent > 1023 - 52 {
-            return None;
-        }
         // An unnormalized mantissa has the smallest exponent, whose field is that of zero.
         let field = match mantissa >> 52 {
             0 => 0,
             _ => (exponent + 1075) as u64,
         };
-        let magnitude = f64::from_bits(field << 52 | mantissa & ((1 << 52) - 1));
-        Some(if self.negative { -magnitude } else { magnitude })
+        let magnitude = if exponent > 1023 - 52 {
+            f64::INFINITY
+        } else {
+            f64::from_bits(field << 52 | mantissa & ((1 << 52) - 1))
+        };
+        if self.negative { -magnitude } else { magnitude }
     }
 }
 
@@ -381,6 +389,24 @@ mod tests {
             "-99999999999999999999",
         ] {
             assert_eq!(parse_i64(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_double_of_any_size_is_read_if_nobody_asks_about_its_range() {
+        for (text, value) in [
+            ("1e400", f64::INFINITY),
+            ("-1e400", f64::NEG_INFINITY),
+            ("1e-400", 0.0),
+            ("0x1p1024", f64::INFINITY),
+            ("-0x1p99999999999", f64::NEG_INFINITY),
+            ("0x1p-1075", 0.0),
+        ] {
+            assert_eq!(parse_f64_saturating(text.as_bytes()), Some(value), "{text}");
+            assert_eq!(parse_f64(text.as_bytes()), None, "{text}");
+        }
+        for text in ["", "nan", "1x", "0x", "0x1p"] {
+            assert_eq!(parse_f64_saturating(text.as_bytes()), None, "{text}");
         }
     }
 
