@@ -15,6 +15,7 @@ pub mod packed;
 pub mod placement;
 pub mod segment;
 pub mod set;
+pub mod zset;
 
 use bytes::Bytes;
 

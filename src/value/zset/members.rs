@@ -1,0 +1,340 @@
+//! From member to record, for a big sorted set: extendible hashing over small hash tables.
+//!
+//! A directory, addressed by the top bits of a member's tag, points to segments of at most
+//! [`BUCKETS_MAX`] buckets; a full segment is split alone and two nearly empty neighbours are
+//! merged, so nothing takes longer than one segment. The tag is the top half of the placement
+//! hash, whose density is uneven so that segments are not all full at once
+//! (`value/placement.rs`).
+//!
+//! ```text
+//! slot  63 ............................ 32 | 31 ........... 0
+//!       tag: directory, bucket and scan      record
+//! ```
+//!
+//! As a slot has its whole tag, neither splitting nor scanning touches a record, and a lookup
+//! touches the right one alone. hashbrown is given the tag times an odd constant: its buckets come
+//! from the low bits and its own tag from the high ones, which depend on all bits of the product.
+//!
+//! A scan goes in the order of tags, which is an order of members and not of places, so it survives
+//! every split, merge and rebuild.
+//!
+//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
+//! 2^(d-s) neighbouring ones, all equal; hashbrown never grows a segment by itself.
+
+use hashbrown::HashTable;
+
+use super::pages::RecordId;
+
+/// Buckets of a segment that may split: 5 KiB with the bytes of hashbrown.
+const BUCKETS_MAX: usize = 512;
+const ROOM_MAX: usize = room(BUCKETS_MAX);
+/// A segment with fewer members than this is compared with its neighbour.
+const MERGE_BELOW: usize = ROOM_MAX / 3;
+/// Two neighbours are merged when they have at most this many members together.
+const MERGED_MAX: usize = ROOM_MAX * 6 / 10;
+/// A segment of this depth does not split, it grows: a directory of 64 MiB is enough for any number
+/// of records.
+const DEPTH_MAX: u32 = 24;
+
+/// Members a table of this many buckets holds: hashbrown's 7/8.
+const fn room(buckets: usize) -> usize {
+    if buckets < 8 {
+        buckets.saturating_sub(1)
+    } else {
+        buckets / 8 * 7
+    }
+}
+
+/// The part of a placement hash that is used here.
+#[inline]
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// Tag and record.
+#[derive(Clone, Copy, Debug)]
+struct Slot(u64);
+
+impl Slot {
+    fn new(tag: u32, id: RecordId) -> Slot {
+        Slot(u64::from(tag) << 32 | u64::from(id))
+    }
+
+    fn tag(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn id(self) -> RecordId {
+        self.0 as RecordId
+    }
+}
+
+/// What hashbrown is given.
+#[inline]
+fn inner(tag: u32) -> u64 {
+    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[derive(Clone, Debug, Default)]
+struct Segment {
+    slots: HashTable<Slot>,
+    depth: u32,
+}
+
+/// The members of a sorted set.
+#[derive(Clone, Debug)]
+pub struct Members {
+    directory: Vec<u32>,
+    depth: u32,
+    segments: Vec<Segment>,
+    /// Numbers of segments that are not in use.
+    unused: Vec<u32>,
+    tables_bytes: usize,
+}
+
+impl Members {
+    /// No members.
+    pub fn new() -> Members {
+        Members {
+            directory: vec![0],
+            depth: 0,
+            segments: vec![Segment::default()],
+            unused: Vec::new(),
+            tables_bytes: 0,
+        }
+    }
+
+    /// The record of the member with this hash of which `is_it` is true.
+    #[inline]
+    pub fn find(&self, hash: u64, is_it: impl Fn(RecordId) -> bool) -> Option<RecordId> {
+        let tag = tag_of(hash);
+        let slots = &self.segments[self.segment(tag)].slots;
+        let found = slots.find(inner(tag), |slot| slot.tag() == tag && is_it(slot.id()));
+        found.map(|slot| slot.id())
+    }
+
+    /// Adds a member that is not there yet.
+    pub fn insert(&mut self, hash: u64, id: RecordId) {
+        let tag = tag_of(hash);
+        loop {
+            let segment = self.segment(tag);
+            let slots = &mut self.segments[segment].slots;
+            if slots.len() < slots.capacity() {
+                slots.insert_unique(inner(tag), Slot::new(tag, id), |slot| inner(slot.tag()));
+                return;
+            }
+            self.make_room(segment, tag);
+        }
+    }
+
+    /// Removes a record.
+    pub fn remove(&mut self, hash: u64, id: RecordId) {
+        let tag = tag_of(hash);
+        let segment = self.segment(tag);
+        let slots = &mut self.segments[segment].slots;
+        let slot = Slot::new(tag, id).0;
+        let found = slots.find_entry(inner(tag), |found| found.0 == slot);
+        found.expect("every record has a slot").remove();
+        let len = slots.len();
+        // Not at every removal, as the neighbour may be anywhere in memory.
+        if len < MERGE_BELOW && len.is_multiple_of(16) {
+            self.shrink(segment, tag);
+        }
+    }
+
+    /// Gives a record another number.
+    pub fn renumber(&mut self, hash: u64, old: RecordId, new: RecordId) {
+        let tag = tag_of(hash);
+        let segment = self.segment(tag);
+        let slots = &mut self.segments[segment].slots;
+        let slot = Slot::new(tag, old).0;
+        let found = slots.find_mut(inner(tag), |found| found.0 == slot);
+        *found.expect("every record has a slot") = Slot::new(tag, new);
+    }
+
+    /// One step of a scan: calls `found` for the records from `cursor` on, in the order of tags,
+    /// until at least `count` were met, or the segment ends; never leaves some with the same tag
+    /// for the next step. Gives the next cursor, 0 at the end.
+    pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(RecordId)) -> u32 {
+        let segment = &self.segments[self.segment(cursor)];
+        let slots = segment.slots.iter().filter(|slot| slot.tag() >= cursor);
+        let mut met: Vec<Slot> = slots.copied().collect();
+        met.sort_unstable_by_key(|slot| slot.tag());
+        let mut end = count.clamp(1, met.len().max(1));
+        while end < met.len() && met[end].tag() == met[end - 1].tag() {
+            end += 1;
+        }
+        met.iter().take(end).for_each(|slot| found(slot.id()));
+        if let Some(next) = met.get(end) {
+            return next.tag();
+        }
+        let span = 1 << (u32::BITS - segment.depth);
+        let next = (u64::from(cursor) / span + 1) * span;
+        // Past the last tag there is no bit of it left: 0.
+        next as u32
+    }
+
+    /// Frees one segment; false if there is none. The table is of no use afterwards.
+    pub fn dismantle(&mut self) -> bool {
+        self.segments.pop().is_some()
+    }
+
+    /// Bytes of memory taken.
+    pub fn allocated_bytes(&self) -> usize {
+        self.tables_bytes
+            + (self.directory.capacity() + self.unused.capacity()) * size_of::<u32>()
+            + self.segments.capacity() * size_of::<Segment>()
+    }
+
+    #[inline]
+    fn place(&self, tag: u32) -> usize {
+        // Through 64 bits: at depth 0 the shift is by all 32.
+        (u64::from(tag) >> (u32::BITS - self.depth)) as usize
+    }
+
+    #[inline]
+    fn segment(&self, tag: u32) -> usize {
+        self.directory[self.place(tag)] as usize
+    }
+
+    /// The entries of the directory that name the segment of `tag`, if that has this depth.
+    fn span(&self, tag: u32, depth: u32) -> std::ops::Range<usize> {
+        let len = 1 << (self.depth - depth);
+        let first = self.place(tag) / len * len;
+        first..first + len
+    }
+
+    /// Changes the table of a segment, and the count of bytes.
+    fn set(&mut self, segment: usize, slots: HashTable<Slot>, depth: u32) {
+        let old = &mut self.segments[segment];
+        self.tables_bytes += slots.allocation_size();
+        self.tables_bytes -= old.slots.allocation_size();
+        *old = Segment { slots, depth };
+    }
+
+    fn make_room(&mut self, segment: usize, tag: u32) {
+        let Segment { slots, depth } = &self.segments[segment];
+        let buckets = slots.num_buckets();
+        // Else it is tombstones that fill it, and the same size will do.
+        let is_full = slots.len() * 10 >= room(buckets) * 8;
+        if is_full && buckets >= BUCKETS_MAX && *depth < DEPTH_MAX {
+            self.split(segment, tag);
+        } else {
+            let capacity = if is_full {
+                room((buckets * 2).max(4))
+            } else {
+                room(buckets)
+            };
+            self.rebuild(segment, capacity);
+        }
+    }
+
+    fn rebuild(&mut self, segment: usize, capacity: usize) {
+        let Segment { slots, depth } = std::mem::take(&mut self.segments[segment]);
+        self.tables_bytes -= slots.allocation_size();
+        self.set(segment, filled(capacity, slots.into_iter()), depth);
+    }
+
+    fn split(&mut self, segment: usize, tag: u32) {
+        let depth = self.segments[segment].depth + 1;
+        if depth > self.depth {
+            self.directory = self
+                .directory
+                .iter()
+                .flat_map(|&segment| [segment; 2])
+                .collect();
+            self.depth += 1;
+        }
+        let slots = self.segments[segment].slots.iter().copied();
+        let is_high = |slot: &Slot| slot.tag() >> (u32::BITS - depth) & 1 == 1;
+        let (high, low): (Vec<Slot>, Vec<Slot>) = slots.partition(is_high);
+        self.set(segment, filled(ROOM_MAX, low.into_iter()), depth);
+        let high_segment = self
+            .unused
+            .pop()
+            .map_or(self.segments.len(), |at| at as usize);
+        if high_segment == self.segments.len() {
+            self.segments.push(Segment::default());
+        }
+        self.set(high_segment, filled(ROOM_MAX, high.into_iter()), depth);
+        let span = self.span(tag | 1 << (u32::BITS - depth), depth);
+        self.directory[span].fill(high_segment as u32);
+    }
+
+    /// Merges a segment with few members with its neighbour if that has few too; else makes it
+    /// smaller if it is far too large.
+    fn shrink(&mut self, segment: usize, tag: u32) {
+        let Segment { slots, depth } = &self.segments[segment];
+        let (len, buckets, depth) = (slots.len(), slots.num_buckets(), *depth);
+        if depth > 0 {
+            let neighbour = self.segment(tag ^ 1 << (u32::BITS - depth));
+            let other = &self.segments[neighbour];
+            if other.depth == depth && other.slots.len() + len <= MERGED_MAX {
+                self.merge(segment, neighbour, tag);
+                return;
+            }
+        }
+        if buckets > 32 && len * 4 < room(buckets) {
+            self.rebuild(segment, (len * 2).max(room(16)));
+        }
+    }
+
+    fn merge(&mut self, segment: usize, neighbour: usize, tag: u32) {
+        let depth = self.segments[segment].depth - 1;
+        let mine = std::mem::take(&mut self.segments[segment].slots);
+        let others = std::mem::take(&mut self.segments[neighbour].slots);
+        self.tables_bytes -= mine.allocation_size() + others.allocation_size();
+        let capacity = ROOM_MAX.min((mine.len() + others.len()) * 2);
+        let slots = filled(capacity, mine.into_iter().chain(others));
+        self.set(segment, slots, depth);
+        self.unused.push(neighbour as u32);
+        let span = self.span(tag, depth);
+        self.directory[span].fill(segment as u32);
+        let is_needed = |pair: &[u32]| pair[0] != pair[1];
+        // Half the directory goes when nothing needs it; only then is the rest of it looked at.
+        if depth + 1 == self.depth && !self.directory.chunks_exact(2).any(is_needed) {
+            self.directory = self.directory.iter().copied().step_by(2).collect();
+            self.depth -= 1;
+        }
+    }
+
+    /// Checks every invariant; for tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self, hash_of: impl Fn(RecordId) -> u64) -> usize {
+        assert_eq!(self.directory.len(), 1 << self.depth);
+        let (mut len, mut segments, mut place, mut bytes) = (0, 0, 0, 0);
+        while place < self.directory.len() {
+            let at = self.directory[place];
+            let Segment { slots, depth } = &self.segments[at as usize];
+            let span = 1 << (self.depth - depth);
+            assert_eq!(place % span, 0);
+            assert!(
+                self.directory[place..place + span]
+                    .iter()
+                    .all(|&other| other == at)
+            );
+            for slot in slots {
+                assert_eq!(slot.tag(), tag_of(hash_of(slot.id())));
+                assert_eq!(self.place(slot.tag()) / span, place / span);
+            }
+            len += slots.len();
+            segments += 1;
+            place += span;
+            bytes += slots.allocation_size();
+        }
+        assert_eq!(bytes, self.tables_bytes);
+        assert_eq!(segments + self.unused.len(), self.segments.len());
+        len
+    }
+}
+
+/// A table of these slots with room for `capacity`, or for all of them if they are more.
+fn filled(capacity: usize, slots: impl Iterator<Item = Slot>) -> HashTable<Slot> {
+    let mut table = HashTable::with_capacity(capacity);
+    for slot in slots {
+        table.insert_unique(inner(slot.tag()), slot, |slot| inner(slot.tag()));
+    }
+    table
+}

@@ -1,0 +1,542 @@
+//! Where the records of a big sorted set lie: slotted pages, each behind an `Rc`.
+//!
+//! A record is named by a number that does not change while its page lives, so that the tree and
+//! the member table can hold it: page number and slot. The slot says where in the page the record
+//! begins, so a page can close its holes, grow and shrink without anybody noticing.
+//!
+//! ```text
+//! RecordId  31 ........... 10 | 9 ...... 0
+//!           page              | slot
+//!
+//! page      [record][record][hole][record] ...free... [offset of slot 1][offset of slot 0]
+//!            ^ front                      ^ records_end                          (u16) ^ back
+//!
+//! record    [score, 8 bytes][length, 1 byte: 0..=253][member]
+//!           [score, 8 bytes][254][length, 2 bytes   ][member]
+//!           [score, 8 bytes][255][where, 2 bytes    ]          member in `large`, shared
+//! ```
+//!
+//! The offset of a slot without a record is [`FREE`] plus the next such slot. A page is allocated
+//! small, doubles up to [`PAGE_BYTES_MAX`], and is cut down when less than half of it is used. One
+//! that is left with at most [`SPARSE_BYTES`] is to be emptied by the owner ([`Pages::remove`] says
+//! so): only this gives records new numbers, few at a time.
+//!
+//! Records are added to one page, the open one. When it is full the next is one with holes worth
+//! filling (it is in `roomy`), or else a new one. `roomy` may name pages that have gone or changed
+//! since; a page that still deserves to be there says so itself (`is_roomy`).
+//!
+//! A page shared with a snapshot is copied before it is changed.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+/// Bytes of the largest page: some 600 records of 16-byte members.
+const PAGE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a new page.
+const PAGE_BYTES_MIN: usize = 1024;
+/// A page with this many bytes in use, or fewer, is better emptied than kept.
+const SPARSE_BYTES: usize = PAGE_BYTES_MAX / 16 * 3;
+/// A page with this many bytes in use, or fewer, takes new records again.
+const ROOMY_BYTES: usize = PAGE_BYTES_MAX / 4 * 3;
+/// Longer members have an allocation of their own, which is shared when the page is copied.
+const INLINE_BYTES_MAX: usize = 1024;
+const SLOT_BITS: u32 = 10;
+const SLOTS_MAX: usize = 1 << SLOT_BITS;
+const SLOT_BYTES: usize = 2;
+/// Bit of an offset that says that the slot has no record.
+const FREE: u16 = 1 << 15;
+/// The end of the list of free slots; no slot's number.
+const NO_SLOT: u16 = FREE - 1;
+const SCORE_BYTES: usize = 8;
+const LENGTH_LONG: u8 = 254;
+const LENGTH_LARGE: u8 = 255;
+/// Page numbers end here: 64 GiB of records in one sorted set.
+const PAGES_MAX: usize = 1 << (32 - SLOT_BITS);
+
+/// The number of a record.
+pub type RecordId = u32;
+
+fn page_of(id: RecordId) -> usize {
+    (id >> SLOT_BITS) as usize
+}
+
+fn slot_of(id: RecordId) -> usize {
+    id as usize & (SLOTS_MAX - 1)
+}
+
+/// A member to be written.
+enum Member<'a> {
+    Inline(&'a [u8]),
+    Large(Bytes),
+}
+
+impl Member<'_> {
+    fn new(member: &[u8]) -> Member<'_> {
+        if member.len() <= INLINE_BYTES_MAX {
+            Member::Inline(member)
+        } else {
+            Member::Large(Bytes::copy_from_slice(member))
+        }
+    }
+
+    /// Bytes of a record of it.
+    fn record_len(&self) -> usize {
+        SCORE_BYTES
+            + match self {
+                Member::Large(_) => 3,
+                Member::Inline(member) if member.len() < LENGTH_LONG.into() => 1 + member.len(),
+                Member::Inline(member) => 3 + member.len(),
+            }
+    }
+}
+
+/// The offset of a slot in the bytes of a page.
+#[inline]
+fn offset(page: &[u8], slot: usize) -> u16 {
+    let at = page.len() - (slot + 1) * SLOT_BYTES;
+    read_u16(&page[at..])
+}
+
+#[inline]
+fn read_u16(bytes: &[u8]) -> u16 {
+    u16::from_le_bytes([bytes[0], bytes[1]])
+}
+
+/// Bytes of the record at the front of `bytes`.
+#[inline]
+fn record_len(bytes: &[u8]) -> usize {
+    SCORE_BYTES
+        + match bytes[SCORE_BYTES] {
+            LENGTH_LARGE => 3,
+            LENGTH_LONG => 3 + usize::from(read_u16(&bytes[SCORE_BYTES + 1..])),
+            len => 1 + usize::from(len),
+        }
+}
+
+/// Some of the records of a sorted set, in no order.
+#[derive(Clone, Debug)]
+pub struct Page {
+    bytes: Box<[u8]>,
+    records_end: u16,
+    /// Slots there are, those without a record included.
+    slots: u16,
+    free_slot: u16,
+    len: u16,
+    /// Bytes of the records there are.
+    record_bytes: u16,
+    is_roomy: bool,
+    /// Members too long for the page; an empty one is a place to be used again.
+    large: Vec<Bytes>,
+    large_bytes: usize,
+}
+
+impl Page {
+    fn new() -> Page {
+        Page {
+            bytes: vec![0; PAGE_BYTES_MIN].into_boxed_slice(),
+            records_end: 0,
+            slots: 0,
+            free_slot: NO_SLOT,
+            len: 0,
+            record_bytes: 0,
+            is_roomy: false,
+            large: Vec::new(),
+            large_bytes: 0,
+        }
+    }
+
+    /// Calls `found` with every member and its score.
+    pub fn for_each(&self, mut found: impl FnMut(&[u8], f64)) {
+        for slot in self.live_slots() {
+            let (member, score) = self.record(slot);
+            found(member, score);
+        }
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.len.into()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn live_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..usize::from(self.slots)).filter(|&slot| offset(&self.bytes, slot) & FREE == 0)
+    }
+
+    fn set_offset(&mut self, slot: usize, offset: u16) {
+        let at = self.bytes.len() - (slot + 1) * SLOT_BYTES;
+        self.bytes[at..at + SLOT_BYTES].copy_from_slice(&offset.to_le_bytes());
+    }
+
+    /// The bytes from a record's start on.
+    #[inline]
+    fn bytes_of(&self, slot: usize) -> &[u8] {
+        &self.bytes[usize::from(offset(&self.bytes, slot))..]
+    }
+
+    #[inline]
+    fn record(&self, slot: usize) -> (&[u8], f64) {
+        let (score, rest) = self.bytes_of(slot).split_at(SCORE_BYTES);
+        let score = f64::from_le_bytes(score.try_into().expect("a score has eight bytes"));
+        let member = match rest[0] {
+            LENGTH_LARGE => &self.large[usize::from(read_u16(&rest[1..]))],
+            LENGTH_LONG => &rest[3..][..usize::from(read_u16(&rest[1..]))],
+            len => &rest[1..][..usize::from(len)],
+        };
+        (member, score)
+    }
+
+    /// Where in `large` the member of a record is, if it is there.
+    fn large_index(&self, slot: usize) -> Option<usize> {
+        let rest = &self.bytes_of(slot)[SCORE_BYTES..];
+        (rest[0] == LENGTH_LARGE).then(|| read_u16(&rest[1..]).into())
+    }
+
+    /// The record to be written elsewhere; a large member is shared and not copied.
+    fn member(&self, slot: usize) -> Member<'_> {
+        match self.large_index(slot) {
+            Some(at) => Member::Large(self.large[at].clone()),
+            None => Member::Inline(self.record(slot).0),
+        }
+    }
+
+    /// Bytes in use: records and slots.
+    fn used_bytes(&self) -> usize {
+        usize::from(self.record_bytes) + usize::from(self.slots) * SLOT_BYTES
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        // The `Rc` puts two counts before it.
+        2 * size_of::<usize>()
+            + size_of::<Page>()
+            + self.bytes.len()
+            + self.large.capacity() * size_of::<Bytes>()
+            + self.large_bytes
+    }
+
+    /// Bytes that a record of `len` bytes takes here.
+    fn need(&self, len: usize) -> usize {
+        len + usize::from(self.free_slot == NO_SLOT) * SLOT_BYTES
+    }
+
+    fn fits_at_end(&self, len: usize) -> bool {
+        let slots_start = self.bytes.len() - usize::from(self.slots) * SLOT_BYTES;
+        usize::from(self.records_end) + self.need(len) <= slots_start
+    }
+
+    /// Whether a record of `len` bytes finds room, at most after a rebuild that pays: at full size
+    /// only if it gains a quarter of the page.
+    fn takes(&self, len: usize) -> bool {
+        let has_slot = self.free_slot != NO_SLOT || usize::from(self.slots) < SLOTS_MAX;
+        let used = self.used_bytes() + self.need(len);
+        let may_grow = self.bytes.len() < PAGE_BYTES_MAX && used <= PAGE_BYTES_MAX;
+        has_slot && (self.fits_at_end(len) || may_grow || used <= ROOMY_BYTES)
+    }
+
+    /// Adds a record that [`Page::takes`].
+    fn insert(&mut self, member: Member<'_>, score: f64) -> usize {
+        let len = member.record_len();
+        if !self.fits_at_end(len) {
+            let used = self.used_bytes() + self.need(len);
+            let size = self.bytes.len();
+            let is_size_enough = used <= size / 4 * 3;
+            self.rebuild(if is_size_enough {
+                size
+            } else {
+                used.max(size * 2)
+            });
+        }
+        let slot = match self.free_slot {
+            NO_SLOT => {
+                self.slots += 1;
+                usize::from(self.slots) - 1
+            }
+            slot => {
+                self.free_slot = offset(&self.bytes, slot.into()) & !FREE;
+                slot.into()
+            }
+        };
+        self.set_offset(slot, self.records_end);
+        self.write(usize::from(self.records_end), member, score);
+        self.records_end += len as u16;
+        self.record_bytes += len as u16;
+        self.len += 1;
+        slot
+    }
+
+    fn write(&mut self, at: usize, member: Member<'_>, score: f64) {
+        let (head, rest) = self.bytes[at..].split_at_mut(SCORE_BYTES);
+        head.copy_from_slice(&score.to_le_bytes());
+        match member {
+            Member::Inline(member) if member.len() < LENGTH_LONG.into() => {
+                rest[0] = member.len() as u8;
+                rest[1..][..member.len()].copy_from_slice(member);
+            }
+            Member::Inline(member) => {
+                rest[0] = LENGTH_LONG;
+                rest[1..3].copy_from_slice(&(member.len() as u16).to_le_bytes());
+                rest[3..][..member.len()].copy_from_slice(member);
+            }
+            Member::Large(member) => {
+                self.large_bytes += member.len();
+                let place = self.large.iter().position(Bytes::is_empty);
+                let place = place.unwrap_or(self.large.len());
+                if place == self.large.len() {
+                    self.large.push(member);
+                } else {
+                    self.large[place] = member;
+                }
+                rest[0] = LENGTH_LARGE;
+                rest[1..3].copy_from_slice(&(place as u16).to_le_bytes());
+            }
+        }
+    }
+
+    fn set_score(&mut self, slot: usize, score: f64) {
+        let at = usize::from(offset(&self.bytes, slot));
+        self.bytes[at..at + SCORE_BYTES].copy_from_slice(&score.to_le_bytes());
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let len = record_len(self.bytes_of(slot));
+        if let Some(at) = self.large_index(slot) {
+            self.large_bytes -= self.large[at].len();
+            self.large[at] = Bytes::new();
+        }
+        self.set_offset(slot, FREE | self.free_slot);
+        self.free_slot = slot as u16;
+        self.record_bytes -= len as u16;
+        self.len -= 1;
+        // What is cut down has a quarter of room, so the next time is far.
+        let used = self.used_bytes();
+        if used < self.bytes.len() / 2 && self.bytes.len() > PAGE_BYTES_MIN {
+            self.rebuild(used + used / 4);
+        }
+    }
+
+    /// Moves the records to `size` bytes, or as near as the limits allow, without holes, and
+    /// forgets the free slots behind the last one in use.
+    fn rebuild(&mut self, size: usize) {
+        let size = size
+            .next_multiple_of(256)
+            .clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX);
+        let old = std::mem::replace(&mut self.bytes, vec![0; size].into_boxed_slice());
+        let last = (0..self.slots)
+            .rev()
+            .find(|&slot| offset(&old, slot.into()) & FREE == 0);
+        self.slots = last.map_or(0, |slot| slot + 1);
+        (self.free_slot, self.records_end) = (NO_SLOT, 0);
+        for slot in (0..usize::from(self.slots)).rev() {
+            let from = offset(&old, slot);
+            if from & FREE != 0 {
+                self.set_offset(slot, FREE | self.free_slot);
+                self.free_slot = slot as u16;
+                continue;
+            }
+            let record = &old[usize::from(from)..];
+            let len = record_len(record);
+            let at = usize::from(self.records_end);
+            self.bytes[at..at + len].copy_from_slice(&record[..len]);
+            self.set_offset(slot, self.records_end);
+            self.records_end += len as u16;
+        }
+        if self.large_bytes == 0 {
+            self.large = Vec::new();
+        }
+    }
+
+    fn check(&self) {
+        let records: usize = self
+            .live_slots()
+            .map(|slot| record_len(self.bytes_of(slot)))
+            .sum();
+        assert_eq!(records, usize::from(self.record_bytes));
+        assert_eq!(self.live_slots().count(), self.len());
+        let large: usize = self.large.iter().map(Bytes::len).sum();
+        assert_eq!(large, self.large_bytes);
+        let (mut free, mut next) = (0, self.free_slot);
+        while next != NO_SLOT {
+            free += 1;
+            assert!(offset(&self.bytes, next.into()) & FREE != 0);
+            next = offset(&self.bytes, next.into()) & !FREE;
+        }
+        assert_eq!(free + self.len(), self.slots.into());
+        let slots_bytes = usize::from(self.slots) * SLOT_BYTES;
+        assert!(usize::from(self.records_end) + slots_bytes <= self.bytes.len());
+    }
+}
+
+/// All records of a sorted set.
+#[derive(Clone, Debug, Default)]
+pub struct Pages {
+    pages: Vec<Option<Rc<Page>>>,
+    /// Numbers without a page.
+    unused: Vec<u32>,
+    roomy: Vec<u32>,
+    open: Option<usize>,
+    allocated_bytes: usize,
+}
+
+impl Pages {
+    /// A record's member and score.
+    #[inline]
+    pub fn record(&self, id: RecordId) -> (&[u8], f64) {
+        self.page(page_of(id)).record(slot_of(id))
+    }
+
+    /// Adds a record.
+    pub fn insert(&mut self, member: &[u8], score: f64) -> RecordId {
+        self.add(Member::new(member), score)
+    }
+
+    /// Changes the score of a record.
+    pub fn set_score(&mut self, id: RecordId, score: f64) {
+        self.change(page_of(id), |page| page.set_score(slot_of(id), score));
+    }
+
+    /// Removes a record. Gives its page if that should now be emptied: [`Pages::retire`], then
+    /// [`Pages::relocate`] every record, then [`Pages::free`].
+    pub fn remove(&mut self, id: RecordId) -> Option<usize> {
+        let at = page_of(id);
+        let (len, used) = self.change(at, |page| {
+            page.remove(slot_of(id));
+            (page.len(), page.used_bytes())
+        });
+        if len == 0 {
+            self.free(at);
+            return None;
+        }
+        if self.open == Some(at) {
+            return None;
+        }
+        if used <= SPARSE_BYTES {
+            return Some(at);
+        }
+        if used <= ROOMY_BYTES && !self.page(at).is_roomy {
+            self.change(at, |page| page.is_roomy = true);
+            self.roomy.push(at as u32);
+        }
+        None
+    }
+
+    /// Takes a page out of those that get new records, and tells the records it has.
+    pub fn retire(&mut self, at: usize) -> Vec<RecordId> {
+        self.change(at, |page| page.is_roomy = false);
+        let slots = self.page(at).live_slots();
+        slots
+            .map(|slot| (at << SLOT_BITS | slot) as RecordId)
+            .collect()
+    }
+
+    /// Adds a copy of a record; tells its number.
+    pub fn relocate(&mut self, id: RecordId) -> RecordId {
+        let page = self.pages[page_of(id)]
+            .clone()
+            .expect("a record's page is there");
+        self.add(page.member(slot_of(id)), page.record(slot_of(id)).1)
+    }
+
+    /// Drops a page, with what is in it.
+    pub fn free(&mut self, at: usize) {
+        let page = self.pages[at].take().expect("a page is freed once");
+        self.allocated_bytes -= page.allocated_bytes();
+        self.unused.push(at as u32);
+        if self.open == Some(at) {
+            self.open = None;
+        }
+    }
+
+    /// The pages there are, shared.
+    pub fn freeze(&self) -> Vec<Rc<Page>> {
+        self.pages.iter().flatten().cloned().collect()
+    }
+
+    /// Frees the last page; false if there is none.
+    pub fn dismantle(&mut self) -> bool {
+        self.pages.pop().is_some()
+    }
+
+    /// Bytes of memory taken.
+    pub fn allocated_bytes(&self) -> usize {
+        self.allocated_bytes
+            + self.pages.capacity() * size_of::<Option<Rc<Page>>>()
+            + (self.unused.capacity() + self.roomy.capacity()) * size_of::<u32>()
+    }
+
+    #[inline]
+    fn page(&self, at: usize) -> &Page {
+        self.pages[at].as_ref().expect("a record's page is there")
+    }
+
+    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Page) -> R) -> R {
+        let page = self.pages[at].as_mut().expect("a record's page is there");
+        // Before a copy is made: that may be smaller than the original.
+        let before = page.allocated_bytes();
+        let page = Rc::make_mut(page);
+        let result = change(page);
+        self.allocated_bytes = self.allocated_bytes + page.allocated_bytes() - before;
+        result
+    }
+
+    fn add(&mut self, member: Member<'_>, score: f64) -> RecordId {
+        let at = self.open_for(member.record_len());
+        let slot = self.change(at, |page| page.insert(member, score));
+        (at << SLOT_BITS | slot) as RecordId
+    }
+
+    /// A page that takes a record of `len` bytes; it is the open one from now on.
+    fn open_for(&mut self, len: usize) -> usize {
+        if let Some(at) = self.open
+            && self.page(at).takes(len)
+        {
+            return at;
+        }
+        while let Some(at) = self.roomy.pop() {
+            let at = at as usize;
+            if self.pages[at].as_ref().is_some_and(|page| page.is_roomy) {
+                self.change(at, |page| page.is_roomy = false);
+                if self.page(at).takes(len) {
+                    self.open = Some(at);
+                    return at;
+                }
+            }
+        }
+        let page = Page::new();
+        self.allocated_bytes += page.allocated_bytes();
+        let page = Some(Rc::new(page));
+        let at = match self.unused.pop() {
+            Some(at) => {
+                self.pages[at as usize] = page;
+                at as usize
+            }
+            None => {
+                assert!(
+                    self.pages.len() < PAGES_MAX,
+                    "a sorted set has at most 64 GiB of records"
+                );
+                self.pages.push(page);
+                self.pages.len() - 1
+            }
+        };
+        self.open = Some(at);
+        at
+    }
+
+    /// Checks every invariant; for tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        let pages = || self.pages.iter().flatten();
+        pages().for_each(|page| page.check());
+        assert_eq!(self.pages.len(), pages().count() + self.unused.len());
+        let bytes: usize = pages().map(|page| page.allocated_bytes()).sum();
+        assert_eq!(bytes, self.allocated_bytes);
+        assert!(self.open.is_none_or(|at| !self.page(at).is_roomy));
+    }
+}
