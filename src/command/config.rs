@@ -17,6 +17,7 @@ use crate::config::{Config, PastEvent, SetError, UNKNOWN_SETTING};
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
+use crate::store::collection::Limits;
 use crate::value::glob;
 
 /// The commands on settings.
@@ -121,6 +122,7 @@ pub fn apply_all(engine: &mut Engine) {
     let effort = engine.config.active_expire_effort;
     engine.jobs.pacer.set_effort(effort as u8);
     engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
+    engine.keyspace.limits = Limits::new(&engine.config);
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }
 

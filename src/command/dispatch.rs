@@ -120,7 +120,7 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
             request.hash = None;
             if row != ROW_NONE
                 && let Some(spec) = table.entry(row).row.keys.first()
-                && let Some(range) = ranges.get(spec.first as usize)
+                && let Some(range) = ranges.get(spec.first_key())
             {
                 request.hash = Some(keyspace.look_ahead(db, range.of(source)));
             }
@@ -205,9 +205,7 @@ fn run_session(
         }
         if let Some(hash) = request.hash {
             let spec = table().entry(request.row).row.keys[0];
-            engine
-                .keyspace
-                .remember(args.get(spec.first as usize), hash);
+            engine.keyspace.remember(args.get(spec.first_key()), hash);
         }
         execute(engine, clock, key, request.row, args, timer);
         input.advance();

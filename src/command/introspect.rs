@@ -260,9 +260,11 @@ fn key_range(row: &Row) -> (i64, i64, i64) {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),
     };
-    let (Some(first), Some(last)) = (row.keys.first(), row.keys.last()) else {
+    let mut ranges = row.keys.iter().filter(|spec| !spec.is_counted);
+    let Some(first) = ranges.next() else {
         return (0, 0, 0);
     };
+    let last = ranges.next_back().unwrap_or(first);
     (i64::from(first.first), last_of(last), i64::from(first.step))
 }
 
@@ -278,18 +280,29 @@ fn reply_key_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
     reply.map(1);
     reply.bulk(b"index");
     reply.integer(spec.first.into());
+    let step = i64::from(spec.step);
+    let (kind, fields) = if spec.is_counted {
+        (
+            "keynum",
+            [("keynumidx", 0), ("firstkey", 1), ("keystep", step)],
+        )
+    } else {
+        let last = i64::from(spec.last);
+        (
+            "range",
+            [("lastkey", last), ("keystep", step), ("limit", 0)],
+        )
+    };
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"range");
+    reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");
-    reply.map(3);
-    reply.bulk(b"lastkey");
-    reply.integer(spec.last.into());
-    reply.bulk(b"keystep");
-    reply.integer(spec.step.into());
-    reply.bulk(b"limit");
-    reply.integer(0);
+    reply.map(fields.len());
+    for (name, value) in fields {
+        reply.bulk(name.as_bytes());
+        reply.integer(value);
+    }
 }
 
 /// The ten elements of COMMAND INFO.
@@ -538,15 +551,29 @@ fn keys_of(args: Args<'_>, start: usize) -> Result<Vec<(usize, u16)>, CommandErr
         return Err(CommandError::text("ERR The command has no key arguments"));
     }
     let len = args.len() - start;
+    let wrong_number =
+        || CommandError::text("ERR Invalid number of arguments specified for command");
     if !row.takes(len) {
-        return Err(CommandError::text(
-            "ERR Invalid number of arguments specified for command",
-        ));
+        return Err(wrong_number());
     }
     let mut keys = Vec::new();
     for spec in real_keys() {
-        let first = spec.first as usize;
-        let last = if spec.last < 0 {
+        let first = spec.first_key();
+        let last = if spec.is_counted {
+            let number = args.integer(start + usize::from(spec.first));
+            let count = number
+                .ok()
+                .and_then(|n| usize::try_from(n).ok())
+                .filter(|n| *n > 0);
+            let count = count.ok_or_else(wrong_number)?;
+            let last = (count - 1)
+                .saturating_mul(usize::from(spec.step))
+                .saturating_add(first);
+            if last >= len {
+                return Err(wrong_number());
+            }
+            last
+        } else if spec.last < 0 {
             len - usize::from(spec.last.unsigned_abs())
         } else {
             first + spec.last as usize

@@ -17,6 +17,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
+use crate::store::collection;
 use crate::store::entry::Slot;
 use crate::value::number::is_canonical_i64;
 use crate::value::{Kind, glob};
@@ -699,6 +700,18 @@ fn flushall(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
 /// The name of a value's representation. There is one representation of strings here; the names
 /// are those Redis would have, by its rules.
 pub fn encoding(slot: &Slot) -> &'static str {
+    if let Ok(list) = collection::list_of(slot) {
+        return list.encoding();
+    }
+    if let Ok(set) = collection::set_of(slot) {
+        return set.form().name();
+    }
+    if let Ok(zset) = collection::zset_of(slot) {
+        return zset.encoding();
+    }
+    if let Ok(hash) = collection::hash_of(slot) {
+        return hash.encoding();
+    }
     let bytes = slot.string().unwrap_or_default();
     if slot.is_variant() || bytes.len() > EMBSTR_BYTES_MAX {
         "raw"

@@ -48,6 +48,7 @@ use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
+use crate::value::StringRef;
 use args::Args;
 use row::Row;
 
@@ -65,6 +66,15 @@ pub enum Handler {
     Engine(EngineHandler),
     /// Nothing: it has subcommands.
     Container,
+}
+
+/// Answers a string or, if there is none, null; a long one is shared.
+fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
+    match value {
+        Some(StringRef::Short(bytes)) => reply.bulk(bytes),
+        Some(StringRef::Long(bytes)) => reply.bulk_shared(bytes),
+        None => reply.null(),
+    }
 }
 
 /// Families in the order of the documentation.

@@ -189,7 +189,7 @@ pub mod key_flag {
 /// Where a command's keys stand among its arguments (argument 0 is the command's name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// Index of the first key.
+    /// Index of the first key; of the number of keys, if they are counted.
     pub first: u16,
     /// Index of the last key, relative to `first`; -1 is the last argument, -2 the one before.
     pub last: i16,
@@ -197,6 +197,8 @@ pub struct KeySpec {
     pub step: u16,
     /// Bits of [`key_flag`].
     pub flags: u16,
+    /// The arguments say how many keys there are, just before the first.
+    pub is_counted: bool,
 }
 
 impl KeySpec {
@@ -207,7 +209,35 @@ impl KeySpec {
             last: 0,
             step: 1,
             flags,
+            is_counted: false,
         }
+    }
+
+    /// As many keys as the argument at `number_at` says, each the first of `step` arguments.
+    pub const fn counted(number_at: u16, step: u16, flags: u16) -> KeySpec {
+        KeySpec {
+            first: number_at,
+            last: 0,
+            step,
+            flags,
+            is_counted: true,
+        }
+    }
+
+    /// Every argument but the first so many and the last.
+    pub const fn but_last(first: u16, flags: u16) -> KeySpec {
+        KeySpec {
+            first,
+            last: -2,
+            step: 1,
+            flags,
+            is_counted: false,
+        }
+    }
+
+    /// Index of the first key.
+    pub const fn first_key(&self) -> usize {
+        self.first as usize + self.is_counted as usize
     }
 
     /// Every `step`th argument up to the end.
@@ -217,6 +247,7 @@ impl KeySpec {
             last: -1,
             step,
             flags,
+            is_counted: false,
         }
     }
 }

@@ -10,13 +10,15 @@ use bytes::Bytes;
 use super::Handler::Data;
 use super::args::Args;
 use super::expire::TtlOption;
+use super::reply_string;
 use super::row::*;
 use crate::expiry::{Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
+use crate::store::Live;
 use crate::store::change::Event;
 use crate::store::db::Ttl;
-use crate::store::{Live, StringRef};
+use crate::value::StringRef;
 use crate::value::long_double::LongDouble;
 use crate::value::number::{format_i64, parse_i64};
 
@@ -408,14 +410,6 @@ const GETEX_EXPIRATION: &[Arg] = &[
 /// A pair of MSET and MSETNX.
 const KEY_VALUE: &[Arg] = &[Arg::key("key"), Arg::new("value", ArgKind::String)];
 
-fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
-    match value {
-        Some(StringRef::Short(bytes)) => reply.bulk(bytes),
-        Some(StringRef::Long(bytes)) => reply.bulk_shared(bytes),
-        None => reply.null(),
-    }
-}
-
 /// Writes the argument at `index` over whatever the key holds; a large one is not copied.
 fn put(live: &mut Live<'_>, key: &[u8], args: Args<'_>, index: usize, ttl: Ttl) {
     match args.shared(index) {
@@ -685,7 +679,7 @@ fn msetnx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 
 fn append(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let (key, tail) = (args.get(1), args.get(2));
-    let old = live.peek_string(key)?.map(|value| value.bytes().len());
+    let old = live.peek_string(key)?.map(|value| value.as_bytes().len());
     let len = old.unwrap_or(0).saturating_add(tail.len());
     if len > live.string_bytes_max() {
         return Err(CommandError::StringTooLong);
@@ -703,7 +697,7 @@ fn append(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 fn strlen(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let len = live
         .string(args.get(1))?
-        .map_or(0, |value| value.bytes().len());
+        .map_or(0, |value| value.as_bytes().len());
     reply.integer(len as i64);
     Ok(())
 }
@@ -720,7 +714,7 @@ fn setrange(
     }
     let old = live
         .peek_string(key)?
-        .map_or(0, |value| value.bytes().len());
+        .map_or(0, |value| value.as_bytes().len());
     if patch.is_empty() {
         reply.integer(old as i64);
         return Ok(());
@@ -750,7 +744,7 @@ fn getrange(
         reply.bulk(b"");
         return Ok(());
     };
-    let bytes = value.bytes();
+    let bytes = value.as_bytes();
     let len = bytes.len() as i64;
     // Redis: both ends negative and crossed is empty before clamping.
     if first < 0 && last < 0 && first > last {
@@ -784,7 +778,7 @@ fn add(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let old = match live.peek_string(key)? {
-        Some(value) => parse_i64(value.bytes()).ok_or(CommandError::NotAnInteger)?,
+        Some(value) => parse_i64(value.as_bytes()).ok_or(CommandError::NotAnInteger)?,
         None => 0,
     };
     let new = old.checked_add(amount).ok_or(CommandError::Overflow)?;
@@ -821,7 +815,7 @@ fn incrbyfloat(
 ) -> Result<(), CommandError> {
     let key = args.get(1);
     let old = match live.peek_string(key)? {
-        Some(value) => LongDouble::parse(value.bytes()).ok_or(CommandError::NotAFloat)?,
+        Some(value) => LongDouble::parse(value.as_bytes()).ok_or(CommandError::NotAFloat)?,
         None => LongDouble::parse(b"0").ok_or(CommandError::NotAFloat)?,
     };
     let amount = LongDouble::parse(args.get(2)).ok_or(CommandError::NotAFloat)?;

@@ -7,11 +7,12 @@
 //!
 //! Not here: who may see a key (`Live` in `store/mod.rs`).
 
-use super::entry::{Parts, Slot};
+use super::entry::{Parts, Slot, ValueRef};
 use super::graveyard::Graveyard;
 use super::table::Table;
 use crate::expiry::Deadline;
 use crate::expiry::index::{ItemRef, Strata};
+use crate::value::Value;
 
 /// The cut of a running snapshot: what must be kept for it.
 #[derive(Default)]
@@ -27,15 +28,24 @@ pub struct Cut {
 impl Cut {
     /// Takes over an entry as it was at the cut.
     pub fn keep(&mut self, db: u16, slot: Slot) {
-        self.queued_bytes += slot.allocated_bytes();
+        self.queued_bytes += Cut::cost_bytes(&slot);
         self.queue.push_back((db, slot));
     }
 
     /// The next kept entry, with the number its database had at the cut.
     pub fn take(&mut self) -> Option<(u16, Slot)> {
         let (db, slot) = self.queue.pop_front()?;
-        self.queued_bytes -= slot.allocated_bytes();
+        self.queued_bytes -= Cut::cost_bytes(&slot);
         Some((db, slot))
+    }
+
+    /// What an entry that waits costs: a big collection shares its pieces, or would not have been
+    /// freed at once either.
+    fn cost_bytes(slot: &Slot) -> usize {
+        match slot.value() {
+            ValueRef::Boxed(value) if value.is_collection() => size_of::<Value>(),
+            _ => slot.allocated_bytes(),
+        }
     }
 
     /// Bytes of kept entries that wait to be written.
@@ -156,7 +166,7 @@ impl Db {
     pub fn preserve(cut: &mut Cut, number: Option<u16>, slot: &Slot) {
         if cut.is_active && slot.epoch() != cut.epoch {
             if let Some(number) = number {
-                cut.keep(number, slot.duplicate());
+                cut.keep(number, slot.frozen());
             }
             slot.set_epoch(cut.epoch);
         }

@@ -17,7 +17,7 @@
 //! an entry only when it is almost surely the right one and a scan can order a segment without
 //! touching entries at all.
 //!
-//! Invariants: a slot owns its allocation, whose size is `class(size)`, computable from the header
+//! Invariants: a slot owns its allocation, whose size is the size class, computable from the header
 //! alone; addresses are multiples of 16 below 2^48 (asserted at allocation); `boxed` entries own
 //! exactly one `Box<Value>`. Only this file and prefetch.rs contain `unsafe`.
 //!
@@ -32,7 +32,7 @@ use crate::clock::UnixMillis;
 use crate::expiry::Deadline;
 use crate::expiry::index::ItemRef;
 use crate::value::packed::Buffer;
-use crate::value::{Kind, Value};
+use crate::value::{Kind, Value, size_class};
 
 const BOXED: u8 = 1 << 0;
 const VOLATILE: u8 = 1 << 1;
@@ -51,8 +51,9 @@ pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
 /// The longest string kept inside its entry, in bytes; longer ones are shared `Bytes`.
 pub const INLINE_MAX: usize = 16 * 1024 - 1;
 
-/// The longest collection kept inside its entry, in bytes: what an edit may have to move.
-pub const SMALL_MAX: usize = 64 * 1024 - 1;
+/// The longest collection kept inside its entry, in bytes: a list of one chunk of the largest size
+/// there is.
+pub const SMALL_MAX: usize = 64 * 1024;
 
 /// A value on its way into an entry.
 pub enum NewValue<'a> {
@@ -153,19 +154,10 @@ impl Layouted {
         self.key_at() + self.key
     }
 
+    /// The size of the allocation: two sizes of one class may share it, and its deallocation.
     fn class(&self) -> usize {
-        class(self.value_at() + self.value)
+        size_class::of(self.value_at() + self.value)
     }
-}
-
-/// The allocation size for `size` bytes: jemalloc's size classes, so that two sizes of one class
-/// may share an allocation and its deallocation.
-fn class(size: usize) -> usize {
-    if size <= 128 {
-        return size.max(16).next_multiple_of(16);
-    }
-    let step = (size.next_power_of_two() / 8).max(16);
-    size.next_multiple_of(step)
 }
 
 fn layout(class: usize) -> Layout {
@@ -607,9 +599,18 @@ impl Slot {
 
     /// A copy of the entry (key, value, deadline, stamps).
     pub fn duplicate(&self) -> Slot {
+        self.copied(Value::clone)
+    }
+
+    /// A copy of the entry for a snapshot: of a big collection, the pieces as they are now.
+    pub fn frozen(&self) -> Slot {
+        self.copied(|value| value.freeze().map_or_else(|| value.clone(), Value::Frozen))
+    }
+
+    fn copied(&self, copy: impl FnOnce(&Value) -> Value) -> Slot {
         let value = match self.value() {
             ValueRef::Inline(bytes) => NewValue::Inline(self.kind(), bytes),
-            ValueRef::Boxed(value) => NewValue::Boxed(Box::new(value.clone())),
+            ValueRef::Boxed(value) => NewValue::Boxed(Box::new(copy(value))),
         };
         let parts = Parts {
             key: self.key(),

@@ -16,6 +16,10 @@ pub struct Graveyard {
     tables: VecDeque<Table>,
     indexes: VecDeque<Remains>,
     /// Big collections.
+    #[allow(
+        clippy::vec_box,
+        reason = "they come boxed, and moving a pointer is less"
+    )]
     values: Vec<Box<Value>>,
     open: Vec<Slot>,
     freed: u64,

@@ -30,6 +30,8 @@ pub mod db;
 pub mod change;
 pub mod graveyard;
 
+pub mod collection;
+
 use std::cell::Cell;
 
 use bytes::Bytes;
@@ -37,13 +39,14 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::clock::{Reading, UnixMillis};
-use crate::config::BULK_BYTES_MAX;
+use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
-use crate::value::{Kind, Value};
+use crate::value::{Kind, StringRef, Value};
 use change::{Changes, Event};
+use collection::Limits;
 use db::{Cut, Db, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use graveyard::Graveyard;
@@ -113,6 +116,8 @@ pub struct Keyspace {
     pub past_is_expired: bool,
     /// Longer no string may become, in bytes.
     pub string_bytes_max: usize,
+    /// When small collections become big ones.
+    pub limits: Limits,
     noted: Cell<Vec<Noted>>,
     missed: Cell<Vec<(u16, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
@@ -187,6 +192,7 @@ impl Keyspace {
             is_frozen: false,
             past_is_expired: false,
             string_bytes_max: BULK_BYTES_MAX as usize,
+            limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             missed: Cell::default(),
             remembered: Cell::new((0, 0, 0)),
@@ -989,30 +995,12 @@ impl Live<'_> {
     }
 }
 
-/// A string as a reply can use it: short ones are copied, long ones shared.
-#[derive(Clone, Copy)]
-pub enum StringRef<'a> {
-    /// Bytes inside the keyspace.
-    Short(&'a [u8]),
-    /// A long string that may be shared.
-    Long(&'a Bytes),
-}
-
-impl StringRef<'_> {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            StringRef::Short(bytes) => bytes,
-            StringRef::Long(bytes) => bytes,
-        }
-    }
-}
-
 fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {
     match slot.value() {
         ValueRef::Inline(bytes) if slot.kind() == Kind::String => Ok(StringRef::Short(bytes)),
         ValueRef::Inline(_) => Err(CommandError::WrongType),
         ValueRef::Boxed(Value::Long(bytes)) => Ok(StringRef::Long(bytes)),
         ValueRef::Boxed(Value::Growable(bytes)) => Ok(StringRef::Short(bytes)),
+        ValueRef::Boxed(_) => Err(CommandError::WrongType),
     }
 }

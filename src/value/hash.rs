@@ -11,10 +11,10 @@
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::SMALL_BYTES_MAX;
-use super::members::{Content, Element, Members, StringRef, sample_by_walk};
+use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::Placement;
+use super::{SMALL_BYTES_MAX, StringRef};
 
 /// Items of a field: its name and its value.
 const STEP: usize = 2;

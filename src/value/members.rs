@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The directory is addressed by the top bits of the member's placement hash, as in store/table.rs;
-//! a full segment is split alone, two nearly empty neighbours are merged, so nothing but an intended
-//! walk over everything takes longer than one segment. The directory and `segments` are the spine: a
-//! snapshot clones `segments` ([`Members::freeze`]), and the next change of a segment it still holds
-//! copies that segment alone.
+//! a full segment is split alone, two nearly empty neighbours are merged, so nothing but an
+//! intended walk over everything takes longer than one segment. The directory and `segments` are
+//! the spine: a snapshot clones `segments` ([`Members::freeze`]), and the next change of a segment
+//! it still holds copies that segment alone.
 //!
 //! A scan goes in the order of hashes, not of places, and so survives splits, merges and rebuilds.
 //! Its cursor is the top 48 bits of a hash.
@@ -23,19 +23,18 @@
 //! and its hash. A hash table of boxed members, which misses the cache as often, needs 440 for a
 //! get. The longest insert, a split, took 60-150 us, the longest step of a dismantling 24.
 //!
-//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by 2^(d-s)
-//! neighbouring ones; `deepest` segments have depth d; `len` is the sum over segments.
+//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
+//! 2^(d-s) neighbouring ones; `deepest` segments have depth d; `len` is the sum over segments.
 
-use std::ops::Deref;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use hashbrown::HashTable;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::placement::Placement;
-use super::segment::{Segment, TAG_BITS, class};
+use super::segment::{Segment, TAG_BITS};
+use super::{StringRef, size_class};
 
 /// Bits of a hash in a cursor.
 const CURSOR_BITS: u32 = 48;
@@ -58,35 +57,6 @@ pub enum Content {
     Fields,
 }
 
-/// A string of a collection.
-#[derive(Clone, Copy, Debug)]
-pub enum StringRef<'a> {
-    /// Bytes that lie among others.
-    Short(&'a [u8]),
-    /// An allocation of its own, which a reply can share.
-    Long(&'a Bytes),
-}
-
-impl<'a> StringRef<'a> {
-    /// The bytes.
-    #[inline(always)]
-    pub fn as_bytes(self) -> &'a [u8] {
-        match self {
-            StringRef::Short(bytes) => bytes,
-            StringRef::Long(bytes) => bytes,
-        }
-    }
-}
-
-impl Deref for StringRef<'_> {
-    type Target = [u8];
-
-    #[inline(always)]
-    fn deref(&self) -> &[u8] {
-        self.as_bytes()
-    }
-}
-
 /// A member of a set, or a field of a hash and its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
@@ -96,7 +66,8 @@ pub struct Element<'a> {
     pub value: StringRef<'a>,
 }
 
-/// A big set or hash.
+/// A big set or hash. A clone shares its segments until one of the two changes them.
+#[derive(Clone)]
 pub struct Members {
     directory: Vec<u32>,
     segments: Vec<Rc<Segment>>,
@@ -282,8 +253,8 @@ impl Members {
 
     /// Bytes of memory it takes, its own struct not included.
     pub fn allocated_bytes(&self) -> usize {
-        class(self.directory.capacity() * size_of::<u32>())
-            + class(self.segments.capacity() * size_of::<Rc<Segment>>())
+        size_class::of(self.directory.capacity() * size_of::<u32>())
+            + size_class::of(self.segments.capacity() * size_of::<Rc<Segment>>())
             + self
                 .segments
                 .iter()

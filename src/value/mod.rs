@@ -8,6 +8,7 @@
 pub mod glob;
 pub mod hash;
 pub mod intset;
+pub mod list;
 pub mod long_double;
 pub mod members;
 pub mod number;
@@ -15,11 +16,20 @@ pub mod packed;
 pub mod placement;
 pub mod segment;
 pub mod set;
+pub mod size_class;
 pub mod zset;
+
+use std::ops::Deref;
+use std::rc::Rc;
 
 use bytes::Bytes;
 
-/// The most bytes of a small collection, which lies inside its key's entry.
+use list::{Chunk, List};
+use members::Members;
+use segment::Segment;
+use zset::{Page, Zset};
+
+/// The most bytes of a small set, sorted set or hash, which lies inside its key's entry.
 pub const SMALL_BYTES_MAX: usize = 16 * 1024 - 1;
 
 /// The type of a value; the discriminant fits the three bits an entry has for it.
@@ -62,13 +72,71 @@ impl Kind {
     }
 }
 
+/// A string that a command reads.
+#[derive(Clone, Copy, Debug)]
+pub enum StringRef<'a> {
+    /// Bytes that lie among others.
+    Short(&'a [u8]),
+    /// An allocation of its own, which a reply can share.
+    Long(&'a Bytes),
+}
+
+impl<'a> StringRef<'a> {
+    /// The bytes.
+    #[inline(always)]
+    pub fn as_bytes(self) -> &'a [u8] {
+        match self {
+            StringRef::Short(bytes) => bytes,
+            StringRef::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Deref for StringRef<'_> {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
 /// A value with an allocation of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Value {
     /// A long string, exactly sized and shared with readers.
     Long(Bytes),
     /// A string that has been grown in place and keeps spare capacity.
     Growable(Vec<u8>),
+    /// A big list.
+    List(List),
+    /// A big set.
+    Set(Members),
+    /// A big sorted set.
+    Zset(Box<Zset>),
+    /// A big hash.
+    Hash(Members),
+    /// A big collection as it was at the cut of a snapshot.
+    Frozen(Frozen),
+}
+
+/// The pieces of a big collection. What they hold does not change: whoever changes the collection
+/// copies the piece first.
+#[derive(Clone)]
+pub struct Frozen {
+    /// The collection's type.
+    pub kind: Kind,
+    /// In an order in which they can be put together again; the last is the first to be.
+    pub pieces: Pieces,
+}
+
+/// Pieces of a big collection.
+#[derive(Clone)]
+#[allow(missing_docs)]
+pub enum Pieces {
+    List(Vec<Rc<Chunk>>),
+    Members(Vec<Rc<Segment>>),
+    Zset(Vec<Rc<Page>>),
 }
 
 impl Value {
@@ -76,6 +144,11 @@ impl Value {
     pub fn kind(&self) -> Kind {
         match self {
             Value::Long(_) | Value::Growable(_) => Kind::String,
+            Value::List(_) => Kind::List,
+            Value::Set(_) => Kind::Set,
+            Value::Zset(_) => Kind::Zset,
+            Value::Hash(_) => Kind::Hash,
+            Value::Frozen(frozen) => frozen.kind,
         }
     }
 
@@ -84,9 +157,32 @@ impl Value {
         self.kind() != Kind::String
     }
 
+    /// A big collection as it is now; none for a string.
+    pub fn freeze(&self) -> Option<Frozen> {
+        let pieces = match self {
+            Value::Long(_) | Value::Growable(_) => return None,
+            Value::List(list) => {
+                let mut chunks = list.freeze();
+                chunks.reverse();
+                Pieces::List(chunks)
+            }
+            Value::Set(members) | Value::Hash(members) => Pieces::Members(members.freeze()),
+            Value::Zset(zset) => Pieces::Zset(zset.freeze()),
+            Value::Frozen(frozen) => return Some(frozen.clone()),
+        };
+        let kind = self.kind();
+        Some(Frozen { kind, pieces })
+    }
+
     /// Frees a piece of a big collection; false if nothing is left.
     pub fn dismantle(&mut self) -> bool {
-        false
+        match self {
+            Value::Long(_) | Value::Growable(_) => false,
+            Value::List(list) => list.dismantle(),
+            Value::Set(members) | Value::Hash(members) => members.dismantle(),
+            Value::Zset(zset) => zset.dismantle(),
+            Value::Frozen(frozen) => frozen.dismantle(),
+        }
     }
 
     /// The bytes of a string.
@@ -94,15 +190,47 @@ impl Value {
         match self {
             Value::Long(bytes) => Some(bytes),
             Value::Growable(bytes) => Some(bytes),
+            _ => None,
         }
     }
 
-    /// Bytes of memory it takes, its own box included.
+    /// Bytes of memory it takes, its own box included; asks every piece.
     pub fn allocated_bytes(&self) -> usize {
         size_of::<Value>()
             + match self {
                 Value::Long(bytes) => bytes.len(),
                 Value::Growable(bytes) => bytes.capacity(),
+                Value::List(list) => list.allocated_bytes(),
+                Value::Set(members) | Value::Hash(members) => members.allocated_bytes(),
+                Value::Zset(zset) => zset.allocated_bytes(),
+                Value::Frozen(frozen) => frozen.pieces.len() * size_of::<usize>(),
             }
+    }
+}
+
+impl Frozen {
+    /// Lets go of a piece; false if none is left.
+    pub fn dismantle(&mut self) -> bool {
+        match &mut self.pieces {
+            Pieces::List(pieces) => pieces.pop().is_some(),
+            Pieces::Members(pieces) => pieces.pop().is_some(),
+            Pieces::Zset(pieces) => pieces.pop().is_some(),
+        }
+    }
+}
+
+impl Pieces {
+    /// How many are left.
+    pub fn len(&self) -> usize {
+        match self {
+            Pieces::List(pieces) => pieces.len(),
+            Pieces::Members(pieces) => pieces.len(),
+            Pieces::Zset(pieces) => pieces.len(),
+        }
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }

@@ -76,6 +76,9 @@ pub const COUNT_MAX: usize = u16::MAX as usize;
 /// Bytes before the first item.
 pub const HEADER: usize = 2;
 
+/// The longest item whose head and tail are one byte each.
+const SHORT_MAX: usize = 126;
+
 /// Most bytes of a head or tail that is believed: 35 bits.
 const LENGTH_BYTES_MAX: usize = 5;
 
@@ -99,6 +102,9 @@ impl Item<'_> {
 /// The bytes an item of this length takes.
 #[inline]
 pub const fn item_bytes(len: usize) -> usize {
+    if len <= SHORT_MAX {
+        return len + 2;
+    }
     let framed = length_bytes(len) + len;
     framed + length_bytes(framed)
 }
@@ -149,11 +155,16 @@ pub fn at(packed: &[u8], index: usize) -> Option<Item<'_>> {
 }
 
 /// The first item that equals `wanted` among those of index 0, `step`, 2 `step` and so on.
+///
+/// After the length the last eight bytes are compared, as one word: names that belong together
+/// mostly begin alike.
 pub fn find<'a>(packed: &'a [u8], wanted: &[u8], step: usize) -> Option<Item<'a>> {
+    let ending = wanted.last_chunk::<8>();
     let mut at = HEADER;
     while at < packed.len() {
         let item = read(packed, at);
-        if item.bytes.len() == wanted.len() && item.bytes == wanted {
+        let is_near = item.bytes.len() == wanted.len() && item.bytes.last_chunk::<8>() == ending;
+        if is_near && item.bytes == wanted {
             return Some(item);
         }
         at = item.end();
@@ -216,6 +227,13 @@ pub fn insert_before<B: Buffer>(buffer: &mut B, at: usize, items: &[&[u8]]) {
     }
 }
 
+/// Appends all items of another packed string.
+pub fn extend<B: Buffer>(buffer: &mut B, other: &[u8]) {
+    let added = len(other);
+    set_count(buffer, |count| count.saturating_add(added));
+    buffer.splice(buffer.bytes().len(), 0, &[&other[HEADER..]]);
+}
+
 /// Puts other bytes in the place of the item at `at`.
 pub fn replace<B: Buffer>(buffer: &mut B, at: usize, bytes: &[u8]) {
     let old = read(buffer.bytes(), at);
@@ -243,6 +261,40 @@ pub fn remove<B: Buffer>(buffer: &mut B, at: usize, items: usize) {
 pub fn remove_span<B: Buffer>(buffer: &mut B, at: usize, end: usize, items: usize) {
     set_count(buffer, |count| count - items);
     buffer.splice(at, end - at, &[]);
+}
+
+/// Removes the items that equal `unwanted`, as many as `limit` and those nearest to an end first,
+/// and tells how many. However many there are, one splice closes all gaps.
+pub fn remove_equal<B: Buffer>(buffer: &mut B, unwanted: &[u8], limit: usize, end: End) -> usize {
+    let packed = buffer.bytes();
+    let is_unwanted = |item: &Item<'_>| item.bytes == unwanted;
+    let mut found: Vec<usize> = match end {
+        End::Front => matches(iter(packed).filter(is_unwanted), limit),
+        End::Back => matches(iter(packed).rev().filter(is_unwanted), limit),
+    };
+    if end == End::Back {
+        found.reverse();
+    }
+    let (Some(&first), Some(&last)) = (found.first(), found.last()) else {
+        return 0;
+    };
+    let size = item_bytes(unwanted.len());
+    let mut kept = Vec::with_capacity(last - first);
+    for pair in found.windows(2) {
+        kept.extend_from_slice(&packed[pair[0] + size..pair[1]]);
+    }
+    set_count(buffer, |count| count - found.len());
+    buffer.splice(first, last + size - first, &[&kept]);
+    found.len()
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The one with index 0, which Redis calls head and left.
+    Front,
+    /// The other one.
+    Back,
 }
 
 /// Items of a packed string, from either end.
@@ -276,6 +328,10 @@ impl DoubleEndedIterator for Iter<'_> {
         self.end = before(self.packed, self.end);
         Some(read(self.packed, self.end))
     }
+}
+
+fn matches<'a>(items: impl Iterator<Item = Item<'a>>, limit: usize) -> Vec<usize> {
+    items.map(|item| item.at).take(limit).collect()
 }
 
 #[inline]
@@ -348,32 +404,42 @@ fn decode<'a>(bytes: impl Iterator<Item = &'a u8>) -> Option<(usize, usize)> {
     None
 }
 
-/// A head, or a tail reversed.
+/// A length as it is written. It is put together in a register: bytes stored one by one and loaded
+/// at once would have to wait for each other, for longer than the rest of a push takes.
 struct Length {
-    bytes: [u8; LENGTH_BYTES_MAX],
+    bytes: [u8; 8],
     used: usize,
 }
 
 impl Length {
     #[inline]
-    fn new(mut len: usize) -> Length {
-        let mut bytes = [0; LENGTH_BYTES_MAX];
-        let mut used = 0;
-        while len >= 0x80 {
-            bytes[used] = len as u8 | 0x80;
-            (len, used) = (len >> 7, used + 1);
-        }
-        bytes[used] = len as u8;
+    fn head(len: usize) -> Length {
+        let (word, used) = Length::word(len);
         Length {
-            bytes,
-            used: used + 1,
+            bytes: word.to_le_bytes(),
+            used,
         }
     }
 
     #[inline]
-    fn reversed(mut self) -> Length {
-        self.bytes[..self.used].reverse();
-        self
+    fn tail(len: usize) -> Length {
+        let (word, used) = Length::word(len);
+        Length {
+            bytes: (word << (64 - 8 * used)).to_be_bytes(),
+            used,
+        }
+    }
+
+    /// The bytes of a head, the first one lowest, and how many they are.
+    #[inline]
+    fn word(len: usize) -> (u64, usize) {
+        let (mut rest, mut word, mut used) = (len as u64, 0, 0);
+        while rest >= 0x80 {
+            word |= (rest & 0x7f | 0x80) << (8 * used);
+            (rest, used) = (rest >> 7, used + 1);
+        }
+        assert!(used < LENGTH_BYTES_MAX, "an item of {len} bytes");
+        (word | rest << (8 * used), used + 1)
     }
 
     #[inline]
@@ -385,8 +451,8 @@ impl Length {
 /// Head and tail of an item of this length.
 #[inline]
 fn frame(len: usize) -> (Length, Length) {
-    let head = Length::new(len);
-    let tail = Length::new(head.used + len).reversed();
+    let head = Length::head(len);
+    let tail = Length::tail(head.used + len);
     (head, tail)
 }
 
@@ -476,7 +542,7 @@ mod tests {
         let slices: Vec<_> = items.iter().map(Vec::as_slice).collect();
         let index = rng.random_range(0..=twin.len());
         let place = at(buffer, index).map_or(buffer.len(), |item| item.at);
-        match rng.random_range(0..6) {
+        match rng.random_range(0..8) {
             0 => {
                 push_front(buffer, &slices);
                 twin.splice(0..0, items);
@@ -489,6 +555,16 @@ mod tests {
                 insert_before(buffer, place, &slices);
                 twin.splice(index..index, items);
             }
+            4 => {
+                extend(buffer, &packed(&items));
+                twin.extend(items);
+            }
+            5 => {
+                let (unwanted, limit) = (random_item(rng), rng.random_range(0..4));
+                let end = [End::Front, End::Back][rng.random_range(0..2)];
+                let removed = remove_equal(buffer, &unwanted, limit, end);
+                assert_eq!(removed, remove_from_twin(twin, &unwanted, limit, end));
+            }
             3 if index < twin.len() => {
                 assert_eq!(item_at(buffer, place), at(buffer, index));
                 twin[index] = random_item(rng);
@@ -500,6 +576,18 @@ mod tests {
                 twin.drain(index..(index + count).min(twin.len()));
             }
         }
+    }
+
+    fn remove_from_twin(twin: &mut Vec<Vec<u8>>, item: &[u8], limit: usize, end: End) -> usize {
+        let len = twin.len();
+        for _ in 0..limit {
+            let place = match end {
+                End::Front => twin.iter().position(|other| other == item),
+                End::Back => twin.iter().rposition(|other| other == item),
+            };
+            place.map(|index| twin.remove(index));
+        }
+        len - twin.len()
     }
 
     #[test]

@@ -32,9 +32,12 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::members::{Content, Element, StringRef};
+use super::members::{Content, Element};
 use super::placement::Placement;
+use super::{StringRef, size_class};
 
+/// What a place for a long string takes in a slab.
+const LONG_BYTES: usize = size_of::<Bytes>() + size_of::<usize>();
 /// Buckets of a segment that may split.
 pub const BUCKETS_MAX: usize = 512;
 /// Records that many buckets hold.
@@ -70,14 +73,6 @@ const fn room(buckets: usize) -> usize {
 #[inline(always)]
 fn inner(hash: u64) -> u64 {
     hash << 32 | hash & 0xffff_ffff
-}
-
-/// The size jemalloc gives for `size` bytes.
-pub(super) fn class(size: usize) -> usize {
-    if size <= 128 {
-        return size.next_multiple_of(16);
-    }
-    size.next_multiple_of(size.next_power_of_two() / 8)
 }
 
 /// Bytes a string takes in the arena.
@@ -118,7 +113,11 @@ struct Records {
 impl Records {
     fn new(content: Content, capacity: usize) -> Records {
         Records {
-            arena: Vec::with_capacity(if capacity == 0 { 0 } else { class(capacity) }),
+            arena: Vec::with_capacity(if capacity == 0 {
+                0
+            } else {
+                size_class::of(capacity)
+            }),
             longs: Slab::new(),
             long_bytes: 0,
             holes: 0,
@@ -212,7 +211,7 @@ impl Records {
         let at = self.arena.len();
         if at + size > self.arena.capacity() {
             // To the next size class: at most a fifth is spare, where doubling would leave a half.
-            self.arena.reserve_exact(class(at + size) - at);
+            self.arena.reserve_exact(size_class::of(at + size) - at);
         }
         self.arena.resize(at + size, 0);
         at
@@ -239,7 +238,7 @@ impl Records {
     }
 
     fn write_long(&mut self, at: usize, string: Bytes) {
-        self.long_bytes += class(string.len());
+        self.long_bytes += size_class::of(string.len());
         let index = self.longs.insert(string);
         let index = u16::try_from(index).expect("two strings a record at most");
         self.arena[at..at + 2].copy_from_slice(&index.to_le_bytes());
@@ -250,7 +249,7 @@ impl Records {
             return None;
         };
         let string = self.longs.remove(index);
-        self.long_bytes -= class(string.len());
+        self.long_bytes -= size_class::of(string.len());
         Some(string)
     }
 
@@ -373,11 +372,11 @@ impl Segment {
     /// Bytes of memory it takes.
     pub fn allocated_bytes(&self) -> usize {
         // Its own box holds two counts as well.
-        class(size_of::<Segment>() + 2 * size_of::<usize>())
-            + class(self.table.allocation_size())
-            + class(self.records.arena.capacity())
+        size_class::of(size_of::<Segment>() + 2 * size_of::<usize>())
+            + size_class::of(self.table.allocation_size())
+            + size_class::of(self.records.arena.capacity())
             // A slab's entry is its value and a tag of one word.
-            + class(self.records.longs.capacity() * (size_of::<Bytes>() + size_of::<usize>()))
+            + size_class::of(self.records.longs.capacity() * LONG_BYTES)
             + self.records.long_bytes
     }
 
@@ -643,7 +642,7 @@ impl Segment {
                     StringRef::Short(bytes) => assert!(bytes.len() <= SHORT_MAX),
                     StringRef::Long(bytes) => {
                         longs += 1;
-                        long_bytes += class(bytes.len());
+                        long_bytes += size_class::of(bytes.len());
                     }
                 }
             }

@@ -17,10 +17,10 @@ use std::ops::Deref;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::members::{Content, Element, Members, StringRef, sample_by_walk};
+use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::Placement;
-use super::{SMALL_BYTES_MAX, intset, number};
+use super::{SMALL_BYTES_MAX, StringRef, intset, number};
 
 /// When a small set must become another.
 #[derive(Clone, Copy, Debug)]

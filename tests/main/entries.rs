@@ -135,6 +135,7 @@ impl EntryTwin {
             ValueRef::Inline(bytes) => (bytes, None),
             ValueRef::Boxed(Value::Long(bytes)) => (bytes.as_ref(), Some(false)),
             ValueRef::Boxed(Value::Growable(bytes)) => (bytes.as_slice(), Some(true)),
+            ValueRef::Boxed(_) => panic!("only strings are boxed here"),
         };
         assert_eq!(value, (self.value.as_slice(), self.boxed));
         let kind = if self.boxed.is_some() {

@@ -33,6 +33,17 @@ pub struct Zset {
     placement: Placement,
 }
 
+/// Member by member: what is shared with a snapshot are pages, of which a set makes its own tree.
+impl Clone for Zset {
+    fn clone(&self) -> Zset {
+        let mut copy = Zset::new(self.placement);
+        for (member, score) in self.iter(0, Direction::Ascending) {
+            copy.insert(member, score);
+        }
+        copy
+    }
+}
+
 impl Zset {
     /// An empty set.
     pub fn new(placement: Placement) -> Zset {

@@ -51,8 +51,9 @@ use rand::rngs::SmallRng;
 pub use self::big::Zset;
 pub use self::bounds::{Interval, LexBound, ScoreBound};
 pub use self::pages::Page;
+pub use self::small::{insert, is_valid, remove, remove_ranks, to_big};
 pub use self::tree::Direction;
-use super::packed;
+use super::{SMALL_BYTES_MAX, packed};
 
 /// What setting a score did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +65,6 @@ pub enum Outcome {
     /// The member had this score.
     Unchanged,
 }
-
-/// Most bytes of a small sorted set, whatever the settings: it is moved whole at every change.
-pub const SMALL_BYTES_MAX: usize = 16 * 1024;
 
 /// How large a small sorted set may get before it becomes big, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +104,14 @@ pub enum ZsetRef<'a> {
 }
 
 impl<'a> ZsetRef<'a> {
+    /// The name OBJECT ENCODING answers.
+    pub fn encoding(self) -> &'static str {
+        match self {
+            ZsetRef::Packed(_) => "listpack",
+            ZsetRef::Big(_) => "skiplist",
+        }
+    }
+
     /// Number of members.
     pub fn len(self) -> usize {
         match self {

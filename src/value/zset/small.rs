@@ -219,8 +219,9 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::{LexBound, SMALL_BYTES_MAX, ScoreBound, ZsetRef};
+    use super::super::{LexBound, ScoreBound, ZsetRef};
     use super::*;
+    use crate::value::SMALL_BYTES_MAX;
 
     /// A big set is the twin: it has one of its own.
     fn compare(packed: &[u8], big: &Zset, rng: &mut SmallRng, seed: u64) {

@@ -1,0 +1,711 @@
+//! Collections as commands see them: alive, of the right type, in whichever form they have.
+//!
+//! A small collection is the value part of its entry and is edited there; when it outgrows its
+//! limits it becomes a big one behind a box. Whoever edits one gets a `..Mut`, which hides that: it
+//! holds the entry, and an edit that does not fit converts it first. Only lists become small again.
+//!
+//! Before the first edit the entry is handed to a running snapshot. Of a big collection that takes
+//! a copy of its spine only; its pieces are shared and copied one by one when they change.
+//!
+//! Not here: what becomes of an emptied collection (the command calls [`Live::drop_empty`]).
+
+use rand::rngs::SmallRng;
+
+use super::change::Event;
+use super::db::Db;
+use super::entry::{NewValue, Parts, SMALL_MAX, Slot, ValueRef};
+use super::graveyard::Graveyard;
+use super::{Keyspace, Live};
+use crate::config::Config;
+use crate::resp::error::CommandError;
+use crate::value::hash::{self, HashLimits, HashRef, Stored};
+use crate::value::list::{ChunkLimit, List, ListRef, Side};
+use crate::value::packed::{self, End};
+use crate::value::placement::Placement;
+use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
+use crate::value::zset::{self, Outcome, Zset, ZsetLimits, ZsetRef};
+use crate::value::{Kind, Value, intset};
+
+/// When small collections become big ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of lists, and of the chunks of big ones.
+    pub list: ChunkLimit,
+    /// Of sets.
+    pub set: SetLimits,
+    /// Of sorted sets.
+    pub zset: ZsetLimits,
+    /// Of hashes.
+    pub hash: HashLimits,
+}
+
+impl Limits {
+    /// As the settings say.
+    pub fn new(config: &Config) -> Limits {
+        let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Limits {
+            list: ChunkLimit::from_setting(config.list_chunk),
+            set: SetLimits {
+                intset_entries_max: usize_of(config.set_integers_max),
+                packed_entries_max: usize_of(config.set_packed_entries_max),
+                packed_value_bytes_max: usize_of(config.set_packed_value_bytes_max),
+            },
+            zset: ZsetLimits {
+                entries_max: usize_of(config.zset_packed_entries_max),
+                value_bytes_max: usize_of(config.zset_packed_value_bytes_max),
+            },
+            hash: HashLimits {
+                packed_entries_max: usize_of(config.hash_packed_entries_max),
+                packed_value_bytes_max: usize_of(config.hash_packed_value_bytes_max),
+            },
+        }
+    }
+}
+
+/// The list in an entry.
+///
+/// # Errors
+/// WRONGTYPE if it holds something else, as the three functions below.
+pub fn list_of(slot: &Slot) -> Result<ListRef<'_>, CommandError> {
+    match slot.value() {
+        ValueRef::Inline(bytes) if slot.kind() == Kind::List => Ok(ListRef::Packed(bytes)),
+        ValueRef::Boxed(Value::List(list)) => Ok(ListRef::Big(list)),
+        _ => Err(CommandError::WrongType),
+    }
+}
+
+/// The set in an entry.
+///
+/// # Errors
+/// WRONGTYPE.
+pub fn set_of(slot: &Slot) -> Result<SetRef<'_>, CommandError> {
+    match slot.value() {
+        ValueRef::Inline(bytes) if slot.kind() == Kind::Set => Ok(if slot.is_variant() {
+            SetRef::Intset(bytes)
+        } else {
+            SetRef::Packed(bytes)
+        }),
+        ValueRef::Boxed(Value::Set(members)) => Ok(SetRef::Big(members)),
+        _ => Err(CommandError::WrongType),
+    }
+}
+
+/// The sorted set in an entry.
+///
+/// # Errors
+/// WRONGTYPE.
+pub fn zset_of(slot: &Slot) -> Result<ZsetRef<'_>, CommandError> {
+    match slot.value() {
+        ValueRef::Inline(bytes) if slot.kind() == Kind::Zset => Ok(ZsetRef::Packed(bytes)),
+        ValueRef::Boxed(Value::Zset(zset)) => Ok(ZsetRef::Big(zset)),
+        _ => Err(CommandError::WrongType),
+    }
+}
+
+/// The hash in an entry.
+///
+/// # Errors
+/// WRONGTYPE.
+pub fn hash_of(slot: &Slot) -> Result<HashRef<'_>, CommandError> {
+    match slot.value() {
+        ValueRef::Inline(bytes) if slot.kind() == Kind::Hash => Ok(HashRef::Packed(bytes)),
+        ValueRef::Boxed(Value::Hash(members)) => Ok(HashRef::Big(members)),
+        _ => Err(CommandError::WrongType),
+    }
+}
+
+/// How many elements the collection in an entry has; none for a string.
+pub fn len_of(slot: &Slot) -> Option<usize> {
+    match slot.kind() {
+        Kind::String => None,
+        Kind::List => list_of(slot).ok().map(ListRef::len),
+        Kind::Set => set_of(slot).ok().map(SetRef::len),
+        Kind::Zset => zset_of(slot).ok().map(ZsetRef::len),
+        Kind::Hash => hash_of(slot).ok().map(HashRef::len),
+    }
+}
+
+/// Reading: counts a hit or a miss and sets the access clock, as [`Live::get`] does.
+impl Live<'_> {
+    /// The list at a key.
+    ///
+    /// # Errors
+    /// WRONGTYPE if the key holds something else, as the three methods below.
+    pub fn list(&self, key: &[u8]) -> Result<Option<ListRef<'_>>, CommandError> {
+        self.get(key).map(list_of).transpose()
+    }
+
+    /// The set at a key.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn set(&self, key: &[u8]) -> Result<Option<SetRef<'_>>, CommandError> {
+        self.get(key).map(set_of).transpose()
+    }
+
+    /// The sorted set at a key.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset(&self, key: &[u8]) -> Result<Option<ZsetRef<'_>>, CommandError> {
+        self.get(key).map(zset_of).transpose()
+    }
+
+    /// The hash at a key.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn hash(&self, key: &[u8]) -> Result<Option<HashRef<'_>>, CommandError> {
+        self.get(key).map(hash_of).transpose()
+    }
+}
+
+/// Editing. The caller reports the change, and then calls [`Live::drop_empty`] if it has removed
+/// elements.
+impl Live<'_> {
+    /// The list at a key, to be edited.
+    ///
+    /// # Errors
+    /// WRONGTYPE if the key holds something else, as the methods below.
+    pub fn list_mut(&mut self, key: &[u8]) -> Result<Option<ListMut<'_>>, CommandError> {
+        let limit = self.space.limits.list;
+        let found = self.edit(key, Kind::List)?;
+        Ok(found.map(|(slot, graveyard)| ListMut {
+            slot,
+            graveyard,
+            limit,
+        }))
+    }
+
+    /// The same; a missing key becomes an empty list, to which the caller must add something.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn list_or_new(&mut self, key: &[u8]) -> Result<ListMut<'_>, CommandError> {
+        let limit = self.space.limits.list;
+        let (slot, graveyard) = self.edit_or_new(key, Kind::List, packed::EMPTY, false)?;
+        Ok(ListMut {
+            slot,
+            graveyard,
+            limit,
+        })
+    }
+
+    /// The set at a key, to be edited.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn set_mut(&mut self, key: &[u8]) -> Result<Option<SetMut<'_>>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.set);
+        let found = self.edit(key, Kind::Set)?;
+        Ok(found.map(|(slot, _)| SetMut {
+            slot,
+            placement,
+            limits,
+        }))
+    }
+
+    /// The same; a missing key becomes an empty set in the form that suits the first member and as
+    /// many as `expected`. The caller must add something.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn set_or_new(
+        &mut self,
+        key: &[u8],
+        first: &[u8],
+        expected: usize,
+    ) -> Result<SetMut<'_>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.set);
+        let form = SetForm::of_new(first, expected, limits);
+        let (empty, is_variant) = match form {
+            SetForm::Intset => (intset::EMPTY, true),
+            SetForm::Packed | SetForm::Big => (packed::EMPTY, false),
+        };
+        let (slot, _) = self.edit_or_new(key, Kind::Set, empty, is_variant)?;
+        let mut set = SetMut {
+            slot,
+            placement,
+            limits,
+        };
+        set.prepare(expected);
+        Ok(set)
+    }
+
+    /// The sorted set at a key, to be edited.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_mut(&mut self, key: &[u8]) -> Result<Option<ZsetMut<'_>>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.zset);
+        let found = self.edit(key, Kind::Zset)?;
+        Ok(found.map(|(slot, _)| ZsetMut {
+            slot,
+            placement,
+            limits,
+        }))
+    }
+
+    /// The same; a missing key becomes an empty sorted set, to which the caller must add something.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_or_new(&mut self, key: &[u8]) -> Result<ZsetMut<'_>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.zset);
+        let (slot, _) = self.edit_or_new(key, Kind::Zset, packed::EMPTY, false)?;
+        Ok(ZsetMut {
+            slot,
+            placement,
+            limits,
+        })
+    }
+
+    /// The hash at a key, to be edited.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn hash_mut(&mut self, key: &[u8]) -> Result<Option<HashMut<'_>>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.hash);
+        let found = self.edit(key, Kind::Hash)?;
+        Ok(found.map(|(slot, _)| HashMut {
+            slot,
+            placement,
+            limits,
+        }))
+    }
+
+    /// The same; a missing key becomes an empty hash, to which the caller must add something.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn hash_or_new(&mut self, key: &[u8]) -> Result<HashMut<'_>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.hash);
+        let (slot, _) = self.edit_or_new(key, Kind::Hash, packed::EMPTY, false)?;
+        Ok(HashMut {
+            slot,
+            placement,
+            limits,
+        })
+    }
+
+    /// Removes a collection that has become empty, and reports that; true if it was.
+    pub fn drop_empty(&mut self, key: &[u8]) -> bool {
+        let is_empty = self.peek(key).and_then(len_of) == Some(0);
+        if is_empty {
+            self.remove(key);
+            self.also(Event::DEL, key);
+        }
+        is_empty
+    }
+
+    /// Removes whatever is at a key, deadline and all, because a collection of this type is to be
+    /// written there; the caller does that next and reports it.
+    pub fn vacate(&mut self, key: &[u8], kind: Kind) {
+        let Some(old) = self.peek(key).map(Slot::kind) else {
+            return;
+        };
+        self.remove(key);
+        self.also(Event::OVERWRITTEN, key);
+        if old != kind {
+            self.also(Event::TYPE_CHANGED, key);
+        }
+    }
+
+    fn edit(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+    ) -> Result<Option<(&mut Slot, &mut Graveyard)>, CommandError> {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        let clock = self.clock();
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            ..
+        } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let number = db.cut_number;
+        let Some(slot) = db.table.find_mut(hash, key) else {
+            return Ok(None);
+        };
+        if slot.kind() != kind {
+            return Err(CommandError::WrongType);
+        }
+        Db::preserve(cut, number, slot);
+        slot.set_clock(clock);
+        Ok(Some((slot, graveyard)))
+    }
+
+    fn edit_or_new(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        empty: &[u8],
+        is_variant: bool,
+    ) -> Result<(&mut Slot, &mut Graveyard), CommandError> {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        if self.space.dbs[self.db].table.find(hash, key).is_none() {
+            let parts = Parts {
+                key,
+                value: NewValue::Inline(kind, empty),
+                deadline: None,
+                epoch: self.space.cut.epoch,
+                clock: self.clock(),
+                is_variant,
+            };
+            self.space.dbs[self.db].insert(hash, parts, None);
+            self.also(Event::NEW, key);
+        }
+        let found = self.edit(key, kind)?;
+        Ok(found.expect("the key was just looked for or inserted"))
+    }
+}
+
+/// A list to be edited.
+pub struct ListMut<'a> {
+    slot: &'a mut Slot,
+    graveyard: &'a mut Graveyard,
+    limit: ChunkLimit,
+}
+
+impl ListMut<'_> {
+    /// The list as it is now.
+    pub fn view(&self) -> ListRef<'_> {
+        list_of(self.slot).expect("only lists get here")
+    }
+
+    fn big(&mut self) -> Option<&mut List> {
+        match self.slot.value_mut() {
+            Some(Value::List(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// The big form, into which a small list is turned.
+    fn grown(&mut self) -> &mut List {
+        if self.big().is_none() {
+            let list = List::from_packed(self.slot.inline(), self.limit);
+            let value = NewValue::Boxed(Box::new(Value::List(list)));
+            self.slot.set_value(value, false);
+        }
+        self.big().expect("it was just made big")
+    }
+
+    /// Whether a small list may have one more item, which takes the place of `removed` bytes.
+    fn fits(&self, item: &[u8], removed: usize) -> bool {
+        let packed = self.slot.inline();
+        let bytes = packed.len() - removed + packed::item_bytes(item.len());
+        let items = packed::len(packed) + usize::from(removed == 0);
+        bytes <= SMALL_MAX && self.limit.allows(bytes, items)
+    }
+
+    /// Makes a big list small again if it has shrunk enough.
+    fn settle(&mut self) {
+        let limit = self.limit;
+        let Some(list) = self.big().filter(|list| list.fits_packed(limit)) else {
+            return;
+        };
+        let Some(packed) = list.to_packed(limit) else {
+            return;
+        };
+        let old = self
+            .slot
+            .set_value(NewValue::Inline(Kind::List, &packed), false);
+        old.into_iter()
+            .for_each(|list| self.graveyard.bury_value(list));
+    }
+
+    /// Adds an item at an end.
+    pub fn push(&mut self, end: End, item: &[u8]) {
+        if let Some(list) = self.big() {
+            list.push(end, item);
+        } else if self.fits(item, 0) {
+            match end {
+                End::Front => packed::push_front(self.slot, &[item]),
+                End::Back => packed::push_back(self.slot, &[item]),
+            }
+        } else {
+            self.grown().push(end, item);
+        }
+    }
+
+    /// Removes up to `items` items at an end.
+    pub fn remove_end(&mut self, end: End, items: usize) {
+        let len = self.view().len();
+        match end {
+            End::Front => self.trim(items.min(len), len),
+            End::Back => self.trim(0, len.saturating_sub(items)),
+        }
+    }
+
+    /// Keeps only up to `kept` items from index `start` on.
+    pub fn trim(&mut self, start: usize, kept: usize) {
+        if let Some(list) = self.big() {
+            let removed = list.trim(start, kept);
+            if !removed.is_empty() {
+                self.graveyard.bury_value(Box::new(Value::List(removed)));
+            }
+            return self.settle();
+        }
+        let len = packed::len(self.slot.inline());
+        let behind = len.saturating_sub(start.saturating_add(kept));
+        if let Some(first) = packed::at(self.slot.inline(), len - behind).filter(|_| behind > 0) {
+            let at = first.at;
+            packed::remove(self.slot, at, behind);
+        }
+        let before = start.min(len - behind);
+        if before > 0 {
+            packed::remove(self.slot, packed::HEADER, before);
+        }
+    }
+
+    /// Replaces the item of an index; false if there is none.
+    pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
+        if self.big().is_none() {
+            let Some(old) = packed::at(self.slot.inline(), index) else {
+                return false;
+            };
+            let (at, size) = (old.at, old.end() - old.at);
+            if self.fits(item, size) {
+                packed::replace(self.slot, at, item);
+                return true;
+            }
+        }
+        let is_set = self.grown().set(index, item);
+        self.settle();
+        is_set
+    }
+
+    /// Inserts an item beside the first that equals `pivot`; false if none does.
+    pub fn insert(&mut self, side: Side, pivot: &[u8], item: &[u8]) -> bool {
+        if self.big().is_none() {
+            let Some(found) = packed::find(self.slot.inline(), pivot, 1) else {
+                return false;
+            };
+            let at = match side {
+                Side::Before => found.at,
+                Side::After => found.end(),
+            };
+            if self.fits(item, 0) {
+                packed::insert_before(self.slot, at, &[item]);
+                return true;
+            }
+        }
+        self.grown().insert(side, pivot, item)
+    }
+
+    /// Removes up to `limit` items that equal `unwanted`, those nearest to an end first; how many
+    /// there were.
+    pub fn remove_equal(&mut self, unwanted: &[u8], limit: usize, end: End) -> usize {
+        let Some(list) = self.big() else {
+            return packed::remove_equal(self.slot, unwanted, limit, end);
+        };
+        let removed = list.remove_equal(unwanted, limit, end);
+        self.settle();
+        removed
+    }
+}
+
+/// A set to be edited.
+pub struct SetMut<'a> {
+    slot: &'a mut Slot,
+    placement: Placement,
+    limits: SetLimits,
+}
+
+impl SetMut<'_> {
+    /// The set as it is now.
+    pub fn view(&self) -> SetRef<'_> {
+        set_of(self.slot).expect("only sets get here")
+    }
+
+    fn become_form(&mut self, form: SetForm) {
+        match (form, self.view()) {
+            (SetForm::Packed, SetRef::Intset(integers)) => {
+                let packed = set::intset_to_packed(integers);
+                self.slot
+                    .set_value(NewValue::Inline(Kind::Set, &packed), false);
+            }
+            (SetForm::Big, view @ (SetRef::Intset(_) | SetRef::Packed(_))) => {
+                let members = view.to_big(self.placement);
+                let value = NewValue::Boxed(Box::new(Value::Set(members)));
+                self.slot.set_value(value, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives the set the form that suits `expected` members more.
+    pub fn prepare(&mut self, expected: usize) {
+        let form = self.view().form().for_more(expected, self.limits);
+        self.become_form(form);
+    }
+
+    /// Adds a member; whether it is new.
+    pub fn add(&mut self, member: &[u8]) -> bool {
+        loop {
+            if let Some(Value::Set(members)) = self.slot.value_mut() {
+                return members.insert(members.hash(member), member, b"");
+            }
+            let added = if self.slot.is_variant() {
+                set::add_to_intset(self.slot, member, self.limits)
+            } else {
+                set::add_to_packed(self.slot, member, self.limits)
+            };
+            match added {
+                Added::New => return true,
+                Added::Present => return false,
+                Added::MustBecome(form) => self.become_form(form),
+            }
+        }
+    }
+
+    /// Removes a member; whether it was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        if let Some(Value::Set(members)) = self.slot.value_mut() {
+            return members.remove(members.hash(member), member);
+        }
+        if self.slot.is_variant() {
+            set::remove_from_intset(self.slot, member)
+        } else {
+            set::remove_from_packed(self.slot, member)
+        }
+    }
+
+    /// Removes a random member after handing it to `taken`; false if there is none.
+    pub fn pop(&mut self, rng: &mut SmallRng, taken: impl FnOnce(&[u8])) -> bool {
+        if let Some(Value::Set(members)) = self.slot.value_mut() {
+            return members.random_remove(rng, |element| taken(&element.member));
+        }
+        if self.slot.is_variant() {
+            set::pop_from_intset(self.slot, rng, taken)
+        } else {
+            set::pop_from_packed(self.slot, rng, taken)
+        }
+    }
+}
+
+/// A sorted set to be edited.
+pub struct ZsetMut<'a> {
+    slot: &'a mut Slot,
+    placement: Placement,
+    limits: ZsetLimits,
+}
+
+impl ZsetMut<'_> {
+    /// The sorted set as it is now.
+    pub fn view(&self) -> ZsetRef<'_> {
+        zset_of(self.slot).expect("only sorted sets get here")
+    }
+
+    fn big(&mut self) -> Option<&mut Zset> {
+        match self.slot.value_mut() {
+            Some(Value::Zset(zset)) => Some(zset),
+            _ => None,
+        }
+    }
+
+    /// Makes the set big if `expected` members more would not fit the small form.
+    pub fn prepare(&mut self, expected: usize) {
+        if self.view().len() + expected > self.limits.entries_max {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        if self.big().is_none() {
+            let zset = zset::to_big(self.slot.inline(), self.placement);
+            let value = NewValue::Boxed(Box::new(Value::Zset(Box::new(zset))));
+            self.slot.set_value(value, false);
+        }
+    }
+
+    /// Sets the score of a member, which is added if it is new. The score is not NaN.
+    pub fn insert(&mut self, member: &[u8], score: f64) -> Outcome {
+        if let Some(zset) = self.big() {
+            return zset.insert(member, score);
+        }
+        if let Some(outcome) = zset::insert(self.slot, member, score, &self.limits) {
+            return outcome;
+        }
+        self.grow();
+        self.insert(member, score)
+    }
+
+    /// Removes a member; its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match self.big() {
+            Some(zset) => zset.remove(member),
+            None => zset::remove(self.slot, member),
+        }
+    }
+
+    /// Removes `count` members from a rank on, or as many as there are, handing each to `removed`;
+    /// how many there were.
+    pub fn remove_ranks(
+        &mut self,
+        start: usize,
+        count: usize,
+        removed: impl FnMut(&[u8], f64),
+    ) -> usize {
+        match self.big() {
+            Some(zset) => zset.remove_ranks(start, count, removed),
+            None => zset::remove_ranks(self.slot, start, count, removed),
+        }
+    }
+}
+
+/// A hash to be edited.
+pub struct HashMut<'a> {
+    slot: &'a mut Slot,
+    placement: Placement,
+    limits: HashLimits,
+}
+
+impl HashMut<'_> {
+    /// The hash as it is now.
+    pub fn view(&self) -> HashRef<'_> {
+        hash_of(self.slot).expect("only hashes get here")
+    }
+
+    fn grow(&mut self) {
+        if let HashRef::Packed(_) = self.view() {
+            let members = self.view().to_big(self.placement);
+            let value = NewValue::Boxed(Box::new(Value::Hash(members)));
+            self.slot.set_value(value, false);
+        }
+    }
+
+    /// Makes the hash a table if `expected` fields are more than a packed one may have.
+    pub fn prepare(&mut self, expected: usize) {
+        if expected > self.limits.packed_entries_max {
+            self.grow();
+        }
+    }
+
+    /// Gives a field a value; whether the field is new.
+    pub fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        if let Some(Value::Hash(members)) = self.slot.value_mut() {
+            return members.set(members.hash(field), field, value);
+        }
+        match hash::set_in_packed(self.slot, field, value, self.limits) {
+            Stored::New => true,
+            Stored::Replaced => false,
+            Stored::MustGrow => {
+                self.grow();
+                self.set(field, value)
+            }
+        }
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        if let Some(Value::Hash(members)) = self.slot.value_mut() {
+            return members.remove(members.hash(field), field);
+        }
+        hash::remove_from_packed(self.slot, field)
+    }
+}
