@@ -13,8 +13,8 @@
 
 use bytes::Bytes;
 
-use crate::value::StringRef;
 use crate::value::packed::{self, Buffer, End};
+use crate::value::{StringRef, size_class};
 
 /// Bytes of a chunk whose limit is a number of items.
 const COUNTED_BYTES_MAX: usize = 8 * 1024;
@@ -133,7 +133,7 @@ impl Chunk {
             Form::Packed(room) => room.bytes.capacity(),
             Form::Alone(bytes) => bytes.len(),
         };
-        class(RC_BYTES + size_of::<Chunk>()) + class(content)
+        size_class::of(RC_BYTES + size_of::<Chunk>()) + size_class::of(content)
     }
 
     /// The offset of the first item that equals `wanted`.
@@ -244,7 +244,7 @@ pub(super) struct Room {
 impl Room {
     /// Of this content, in the class it has with so many bytes more.
     fn copied(content: &[u8], more: usize) -> Room {
-        let mut bytes = Vec::with_capacity(class(content.len() + more));
+        let mut bytes = Vec::with_capacity(size_class::of(content.len() + more));
         bytes.extend_from_slice(content);
         Room { bytes, start: 0 }
     }
@@ -255,7 +255,7 @@ impl Room {
 
     /// Gives back what a smaller class would save, if that is worth it.
     fn fit(&mut self) {
-        let fitting = class(self.len());
+        let fitting = size_class::of(self.len());
         if self.bytes.capacity() > SHRINK_BYTES_MIN && self.bytes.capacity() > fitting * 5 / 4 {
             *self = self.clone();
         }
@@ -324,7 +324,11 @@ impl Room {
     fn check(&self) {
         assert!(self.start <= self.bytes.len(), "the start is in the bytes");
         let capacity = self.bytes.capacity();
-        assert_eq!(capacity, class(capacity), "an allocation between classes");
+        assert_eq!(
+            capacity,
+            size_class::of(capacity),
+            "an allocation between classes"
+        );
         assert!(
             capacity <= SHRINK_BYTES_MIN || capacity / 3 <= self.len(),
             "memory is kept for nothing"
@@ -388,13 +392,5 @@ impl Buffer for Room {
 /// unless that is too little.
 fn grown_class(len: usize, more: usize) -> usize {
     let needed = len + more;
-    class((len + len / 2).min(needed.next_power_of_two()).max(needed))
-}
-
-/// jemalloc's size class for so many bytes.
-fn class(size: usize) -> usize {
-    if size <= 128 {
-        return size.max(16).next_multiple_of(16);
-    }
-    size.next_multiple_of((size.next_power_of_two() / 8).max(16))
+    size_class::of((len + len / 2).min(needed.next_power_of_two()).max(needed))
 }
