@@ -4,6 +4,8 @@
 mod binary;
 #[path = "main/clocks.rs"]
 mod clocks;
+#[path = "main/collections.rs"]
+mod collections;
 #[path = "main/cut.rs"]
 mod cut;
 #[path = "main/entries.rs"]

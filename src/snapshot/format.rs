@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! header   8  magic  8d 'M' 'A' 'Y' 0d 0a 1a 0a
-//!          2  version of the layout (1)
-//!          2  oldest version whose reader can read it (1)
+//!          2  version of the layout (2)
+//!          2  oldest version whose reader can read it (2)
 //!          4  length of the body in bytes, at most 64 KiB
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
-//! chunk    1  kind: 1 strings; bit 7 set: a reader that does not know the kind may skip it
+//! chunk    1  kind: 1 strings, 2 collections; bit 7 set: a reader that does not know the kind may
+//!             skip it
 //!          1  flags: bit 0 is reserved for compression; any other bit set is refused
 //!          2  number of the database
 //!          4  length of the payload in bytes, at most 4 MiB
@@ -25,17 +26,23 @@
 //! A record is a bincode value in the standard configuration (variable-length integers), whose
 //! fields are only integers, options and byte strings, so that no length is believed before it is
 //! backed by bytes. A string larger than a chunk has a chunk of its own, whose payload may then be
-//! as long as the longest string.
+//! as long as the longest strings.
+//!
+//! A large collection is a sequence of records with the same key, its parts, which may be spread
+//! over chunks but stand in order; other records may come between them. How a collection was kept
+//! in memory is not told: a reader chooses by its own settings.
 //!
 //! The magic contains a byte over 127, a carriage return with a line feed and an end-of-file mark,
 //! as PNG's does: transfers that change text change it and are noticed.
 //!
 //! Compatibility: a reader refuses a file whose second version number is beyond its own, unknown
-//! flags, and unknown kinds without bit 7. Files of older versions are read forever.
+//! flags, and unknown kinds without bit 7. Files of older versions are read forever. Version 1 had
+//! no collections.
 //!
 //! bincode ended with version 2.0.1; it is used in this file alone, so that it can be replaced.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use bincode::config::{Configuration, standard};
 use bincode::{BorrowDecode, Decode, Encode};
@@ -45,7 +52,7 @@ use crate::config::BULK_BYTES_MAX;
 /// First bytes of a snapshot.
 pub const MAGIC: [u8; 8] = *b"\x8dMAY\r\n\x1a\n";
 /// Version written, and the newest that is read.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes before the header's body.
 pub const HEADER_START: usize = 16;
 /// Longest body of a header or footer, in bytes.
@@ -54,12 +61,14 @@ pub const BODY_MAX: usize = 64 * 1024;
 pub const CHUNK_START: usize = 16;
 /// Longest payload of more than one record, in bytes.
 pub const PAYLOAD_MAX: usize = 4 * 1024 * 1024;
-/// Longest payload of a single record: the longest key and value, and their lengths.
-pub const SINGLE_MAX: usize = 2 * BULK_BYTES_MAX as usize + 64;
+/// Longest payload of a single record: the longest key, field and value, and their lengths.
+pub const SINGLE_MAX: usize = 3 * BULK_BYTES_MAX as usize + 128;
 /// A chunk is closed when its payload has this length, in bytes.
 pub const PAYLOAD_GOAL: usize = 256 * 1024;
 /// Kind of a chunk of strings.
 pub const KIND_STRINGS: u8 = 1;
+/// Kind of a chunk of parts of collections.
+pub const KIND_COLLECTIONS: u8 = 2;
 /// Kind of the footer.
 pub const KIND_END: u8 = 0;
 /// Bit of a kind that may be skipped.
@@ -104,6 +113,51 @@ pub struct StringRecord<'a> {
     pub value: &'a [u8],
     /// The value was edited in place (OBJECT ENCODING says raw).
     pub is_edited: bool,
+}
+
+/// A part of a collection: all of a small one.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct PartRecord<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Deadline of the key in Unix ms.
+    pub deadline: Option<i64>,
+    /// 1 list, 2 set, 3 sorted set, 4 hash.
+    pub kind: u8,
+    /// Number of the part, from 0.
+    pub part: u32,
+    /// Its elements, as [`write_string`] wrote their strings: items of a list in order, members of
+    /// a set, members of a sorted set with the eight bytes of their scores (IEEE 754 double),
+    /// fields with their values.
+    pub elements: &'a [u8],
+}
+
+/// Appends a string to the elements of a [`PartRecord`]: its length and its bytes.
+pub fn write_string(string: &[u8], elements: &mut Vec<u8>) {
+    encode(string, elements);
+}
+
+/// The strings of the elements of a [`PartRecord`].
+pub struct Strings<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Strings<'a> {
+    type Item = Result<&'a [u8], Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        match bincode::borrow_decode_from_slice(self.0, CONFIG) {
+            Ok((string, used)) => {
+                self.0 = &self.0[used..];
+                Some(Ok(string))
+            }
+            Err(_) => {
+                self.0 = &[];
+                Some(Err(Fault::BadRecord))
+            }
+        }
+    }
 }
 
 /// What is wrong with a file, without the place.
@@ -256,7 +310,8 @@ pub fn read_chunk_start(start: &[u8; CHUNK_START]) -> Result<ChunkStart, Fault> 
         records: u32_at(start, 8),
         crc: u32_at(start, 12),
     };
-    if chunk.kind != KIND_STRINGS && chunk.kind & KIND_SKIPPABLE == 0 {
+    let is_known = matches!(chunk.kind, KIND_STRINGS | KIND_COLLECTIONS);
+    if !is_known && chunk.kind & KIND_SKIPPABLE == 0 {
         return Err(Fault::UnknownKind(chunk.kind));
     }
     if start[1] != 0 {
@@ -288,24 +343,27 @@ pub fn check_payload(start: &[u8; CHUNK_START], payload: &[u8]) -> Result<(), Fa
     }
 }
 
-/// The records of a payload of [`KIND_STRINGS`].
-pub struct Records<'a> {
+/// The records of a payload: [`StringRecord`]s of [`KIND_STRINGS`], [`PartRecord`]s of
+/// [`KIND_COLLECTIONS`].
+pub struct Records<'a, T> {
     payload: &'a [u8],
     left: u32,
+    records: PhantomData<T>,
 }
 
-impl<'a> Records<'a> {
+impl<'a, T> Records<'a, T> {
     /// `records` records that must fill `payload` exactly.
-    pub fn new(payload: &'a [u8], records: u32) -> Records<'a> {
+    pub fn new(payload: &'a [u8], records: u32) -> Records<'a, T> {
         Records {
             payload,
             left: records,
+            records: PhantomData,
         }
     }
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<StringRecord<'a>, Fault>;
+impl<'a, T: BorrowDecode<'a, ()>> Iterator for Records<'a, T> {
+    type Item = Result<T, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
@@ -334,18 +392,20 @@ impl<'a> Iterator for Records<'a> {
 pub struct ChunkWriter {
     /// Its bytes so far; the first [`CHUNK_START`] are filled in at the end.
     buffer: Vec<u8>,
+    kind: u8,
     db: u16,
     records: u32,
 }
 
 impl ChunkWriter {
-    /// An empty chunk for a database, in a buffer that is reused.
-    pub fn new(mut buffer: Vec<u8>, db: u16) -> ChunkWriter {
+    /// An empty chunk of this kind for a database, in a buffer that is reused.
+    pub fn new(mut buffer: Vec<u8>, kind: u8, db: u16) -> ChunkWriter {
         buffer.clear();
         buffer.reserve(PAYLOAD_GOAL + CHUNK_START + 1024);
         buffer.resize(CHUNK_START, 0);
         ChunkWriter {
             buffer,
+            kind,
             db,
             records: 0,
         }
@@ -366,8 +426,8 @@ impl ChunkWriter {
         self.records > 0 && self.buffer.len() + bytes > PAYLOAD_GOAL
     }
 
-    /// Appends a record.
-    pub fn push(&mut self, record: &StringRecord<'_>) {
+    /// Appends a record of the chunk's kind.
+    pub fn push(&mut self, record: impl Encode) {
         encode(record, &mut self.buffer);
         self.records += 1;
     }
@@ -375,7 +435,7 @@ impl ChunkWriter {
     /// The finished chunk but for its checksum, which [`seal`] adds.
     pub fn finish(mut self) -> Vec<u8> {
         let len = (self.buffer.len() - CHUNK_START) as u32;
-        self.buffer[0] = KIND_STRINGS;
+        self.buffer[0] = self.kind;
         self.buffer[2..4].copy_from_slice(&self.db.to_le_bytes());
         self.buffer[4..8].copy_from_slice(&len.to_le_bytes());
         self.buffer[8..12].copy_from_slice(&self.records.to_le_bytes());

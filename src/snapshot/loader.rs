@@ -15,8 +15,8 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::format::{
-    self, CHUNK_START, ChunkStart, Fault, Footer, HEADER_START, Header, KIND_END, KIND_STRINGS,
-    Records, StringRecord,
+    self, CHUNK_START, ChunkStart, Fault, Footer, HEADER_START, Header, KIND_COLLECTIONS, KIND_END,
+    KIND_STRINGS, PartRecord, Records, StringRecord, Strings,
 };
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
@@ -349,42 +349,22 @@ impl Loader {
         let Some((chunk, payload)) = self.reader.next_chunk()? else {
             return Ok(true);
         };
-        let mut volatile = 0;
-        let mut fault = None;
-        if chunk.kind == KIND_STRINGS {
-            if chunk.db as usize >= keyspace.databases() {
-                return Err(self.reader.damaged(Fault::NoSuchDatabase(chunk.db)));
-            }
-            let db = chunk.db as usize;
-            let mut batch = Vec::with_capacity(BATCH);
-            for record in Records::new(payload, chunk.records) {
-                match record {
-                    Ok(record) => {
-                        volatile += u64::from(record.deadline.is_some());
-                        batch.push((keyspace.look_ahead(db, record.key), record));
-                    }
-                    Err(error) => fault = Some(error),
-                }
-                if batch.len() == BATCH {
-                    insert_all(
-                        keyspace,
-                        db,
-                        &mut batch,
-                        reading,
-                        self.options,
-                        &mut self.loaded,
-                    );
-                }
-            }
-            insert_all(
-                keyspace,
-                db,
-                &mut batch,
-                reading,
-                self.options,
-                &mut self.loaded,
-            );
+        let is_known = matches!(chunk.kind, KIND_STRINGS | KIND_COLLECTIONS);
+        if is_known && chunk.db as usize >= keyspace.databases() {
+            return Err(self.reader.damaged(Fault::NoSuchDatabase(chunk.db)));
         }
+        let mut target = Target {
+            keyspace,
+            db: chunk.db as usize,
+            reading,
+            options: self.options,
+            loaded: &mut self.loaded,
+        };
+        let (volatile, fault) = match chunk.kind {
+            KIND_STRINGS => target.strings(payload, chunk.records),
+            KIND_COLLECTIONS => target.collections(payload, chunk.records),
+            _ => (0, None),
+        };
         self.reader.count(u64::from(chunk.records), volatile);
         match fault {
             Some(fault) => Err(self.reader.damaged(fault)),
@@ -393,51 +373,110 @@ impl Loader {
     }
 }
 
-fn insert_all(
-    keyspace: &mut Keyspace,
+/// Where the records of a chunk go.
+struct Target<'a> {
+    keyspace: &'a mut Keyspace,
     db: usize,
-    batch: &mut Vec<(u64, StringRecord<'_>)>,
-    reading: &Reading,
+    reading: &'a Reading,
     options: LoadOptions,
-    loaded: &mut Loaded,
-) {
-    for (hash, record) in batch.drain(..) {
-        insert(keyspace, (db, hash), &record, reading, options, loaded);
-    }
+    loaded: &'a mut Loaded,
 }
 
-fn insert(
-    keyspace: &mut Keyspace,
-    (db, hash): (usize, u64),
-    record: &StringRecord<'_>,
-    reading: &Reading,
-    options: LoadOptions,
-    loaded: &mut Loaded,
-) {
-    let deadline = record
-        .deadline
-        .map(|unix_ms| Deadline(reading.from_wall(unix_ms)));
-    if !options.keeps_expired && deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
-        loaded.expired += 1;
-        return;
+impl Target<'_> {
+    /// Loads strings; how many have a deadline, and what was wrong.
+    fn strings(&mut self, payload: &[u8], records: u32) -> (u64, Option<Fault>) {
+        let (mut volatile, mut fault) = (0, None);
+        let mut batch: Vec<(u64, StringRecord<'_>)> = Vec::with_capacity(BATCH);
+        for record in Records::<StringRecord<'_>>::new(payload, records) {
+            match record {
+                Ok(record) => {
+                    volatile += u64::from(record.deadline.is_some());
+                    batch.push((self.keyspace.look_ahead(self.db, record.key), record));
+                }
+                Err(error) => fault = Some(error),
+            }
+            if batch.len() == BATCH {
+                batch
+                    .drain(..)
+                    .for_each(|(hash, record)| self.string(hash, &record));
+            }
+        }
+        batch
+            .drain(..)
+            .for_each(|(hash, record)| self.string(hash, &record));
+        (volatile, fault)
     }
-    let value = if record.is_edited && record.value.len() >= crate::store::GROWABLE_MIN {
-        NewValue::Boxed(Box::new(Value::Growable(record.value.to_vec())))
-    } else if record.value.len() > INLINE_MAX {
-        NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))
-    } else {
-        NewValue::Inline(Kind::String, record.value)
-    };
-    let was_there = keyspace.load(
-        db,
-        (hash, record.key),
-        value,
-        deadline,
-        record.is_edited,
-        reading,
-    );
-    loaded.keys += 1;
-    loaded.duplicates += u64::from(was_there);
+
+    /// Loads parts of collections; how many have a deadline, and what was wrong.
+    fn collections(&mut self, payload: &[u8], records: u32) -> (u64, Option<Fault>) {
+        let (mut volatile, mut fault) = (0, None);
+        for record in Records::<PartRecord<'_>>::new(payload, records) {
+            let result = record.and_then(|record| {
+                volatile += u64::from(record.deadline.is_some());
+                self.part(&record)
+            });
+            if let Err(error) = result {
+                fault = Some(error);
+            }
+        }
+        (volatile, fault)
+    }
+
+    /// The deadline in the server's own time; none if the key is dead and not to be loaded.
+    fn deadline(&self, unix_ms: Option<i64>) -> Option<Option<Deadline>> {
+        let deadline = unix_ms.map(|unix_ms| Deadline(self.reading.from_wall(unix_ms)));
+        let is_dead = deadline.is_some_and(|deadline| is_due(deadline, self.reading.now));
+        (self.options.keeps_expired || !is_dead).then_some(deadline)
+    }
+
+    fn part(&mut self, record: &PartRecord<'_>) -> Result<(), Fault> {
+        let Some(deadline) = self.deadline(record.deadline) else {
+            self.loaded.expired += u64::from(record.part == 0);
+            return Ok(());
+        };
+        let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::String);
+        let kind = kinds.into_iter().find(|kind| *kind as u8 == record.kind);
+        let kind = kind.ok_or(Fault::BadRecord)?;
+        let strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
+        let hash = self.keyspace.look_ahead(self.db, record.key);
+        let key = (hash, record.key);
+        if record.part == 0 {
+            let was_there =
+                self.keyspace
+                    .begin_collection(self.db, key, kind, deadline, self.reading);
+            self.loaded.keys += 1;
+            self.loaded.duplicates += u64::from(was_there);
+        }
+        if self.keyspace.load_elements(self.db, key, kind, &strings) {
+            Ok(())
+        } else {
+            Err(Fault::BadRecord)
+        }
+    }
+
+    fn string(&mut self, hash: u64, record: &StringRecord<'_>) {
+        let Some(deadline) = self.deadline(record.deadline) else {
+            self.loaded.expired += 1;
+            return;
+        };
+        let value = if record.is_edited && record.value.len() >= crate::store::GROWABLE_MIN {
+            NewValue::Boxed(Box::new(Value::Growable(record.value.to_vec())))
+        } else if record.value.len() > INLINE_MAX {
+            NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))
+        } else {
+            NewValue::Inline(Kind::String, record.value)
+        };
+        let was_there = self.keyspace.load(
+            self.db,
+            (hash, record.key),
+            value,
+            deadline,
+            record.is_edited,
+            self.reading,
+        );
+        self.loaded.keys += 1;
+        self.loaded.duplicates += u64::from(was_there);
+    }
 }
 
 /// What `mayfly check` found in a whole file.
@@ -453,6 +492,34 @@ pub struct Summary {
     pub size: u64,
 }
 
+/// What a chunk holds.
+#[derive(Default)]
+struct Counts {
+    keys: u64,
+    volatile: u64,
+    due: u64,
+    volatile_records: u64,
+}
+
+/// Whether the elements of a part are such that they could be loaded.
+fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
+    let strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
+    let is_good = match record.kind {
+        1 | 2 => true,
+        3 => {
+            strings.len().is_multiple_of(2)
+                && strings.iter().skip(1).step_by(2).all(|s| s.len() == 8)
+        }
+        4 => strings.len().is_multiple_of(2),
+        _ => false,
+    };
+    if is_good && !strings.is_empty() {
+        Ok(())
+    } else {
+        Err(Fault::BadRecord)
+    }
+}
+
 /// Verifies a snapshot without loading it. `unix_ms` is the time to judge deadlines by.
 ///
 /// # Errors
@@ -463,38 +530,48 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
     let mut chunks = 0;
     while let Some((chunk, payload)) = reader.next_chunk()? {
         chunks += 1;
-        let mut counts = (0, 0, 0);
+        let mut counts = Counts::default();
         let mut fault = None;
-        if chunk.kind == KIND_STRINGS {
-            for record in Records::new(payload, chunk.records) {
-                match record {
-                    Ok(record) => {
-                        counts.0 += 1;
-                        counts.1 += u64::from(record.deadline.is_some());
-                        let now = UnixMillis(unix_ms);
-                        let due = |at| is_due(Deadline(UnixMillis(at)), now);
-                        counts.2 += u64::from(record.deadline.is_some_and(due));
+        let mut count = |deadline: Option<i64>, is_first: bool| {
+            let now = UnixMillis(unix_ms);
+            let is_dead = deadline.is_some_and(|at| is_due(Deadline(UnixMillis(at)), now));
+            counts.volatile_records += u64::from(deadline.is_some());
+            if is_first {
+                counts.keys += 1;
+                counts.volatile += u64::from(deadline.is_some());
+                counts.due += u64::from(is_dead);
+            }
+        };
+        match chunk.kind {
+            KIND_STRINGS => {
+                for record in Records::<StringRecord<'_>>::new(payload, chunk.records) {
+                    match record {
+                        Ok(record) => count(record.deadline, true),
+                        Err(error) => fault = Some(error),
                     }
-                    Err(error) => fault = Some(error),
                 }
             }
+            KIND_COLLECTIONS => {
+                for record in Records::<PartRecord<'_>>::new(payload, chunk.records) {
+                    match record.and_then(|record| check_part(&record).map(|()| record)) {
+                        Ok(record) => count(record.deadline, record.part == 0),
+                        Err(error) => fault = Some(error),
+                    }
+                }
+            }
+            _ => {}
         }
         if let Some(fault) = fault {
             return Err(reader.damaged(fault));
         }
-        let volatile = counts.1;
-        match databases.iter_mut().find(|(db, ..)| *db == chunk.db) {
-            Some(sums) => {
-                *sums = (
-                    chunk.db,
-                    sums.1 + counts.0,
-                    sums.2 + counts.1,
-                    sums.3 + counts.2,
-                )
-            }
-            None => databases.push((chunk.db, counts.0, counts.1, counts.2)),
-        }
-        reader.count(u64::from(chunk.records), volatile);
+        let sums = match databases.iter_mut().find(|(db, ..)| *db == chunk.db) {
+            Some(sums) => sums,
+            None => databases.push_mut((chunk.db, 0, 0, 0)),
+        };
+        sums.1 += counts.keys;
+        sums.2 += counts.volatile;
+        sums.3 += counts.due;
+        reader.count(u64::from(chunk.records), counts.volatile_records);
     }
     databases.sort_unstable();
     Ok(Summary {

@@ -11,6 +11,10 @@
 //! file later would drop it. (A loader whose clock shows an earlier time than the cut sees the
 //! difference in the header.)
 //!
+//! Of a big collection the sweep takes a copy of the spine, and encodes its pieces one by one: a
+//! piece that a command changes meanwhile is copied by that command, so the file shows it as it
+//! was.
+//!
 //! ```text
 //! sweep ──┐                      bounded channel
 //!         ├─> chunk (256 KiB) ─────────────────────> thread: checksum, write, fsync, rename
@@ -32,20 +36,26 @@ pub mod format;
 pub mod loader;
 pub mod writer;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use crate::clock::Reading;
 use crate::expiry::is_due;
-use crate::store::Keyspace;
-use crate::store::entry::Slot;
+use crate::store::entry::{Slot, ValueRef};
 use crate::store::table::Walk;
-use format::{ChunkWriter, Footer, Header, StringRecord};
+use crate::store::{Keyspace, collection};
+use crate::value::Frozen;
+use format::{
+    ChunkWriter, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord, StringRecord,
+};
 use writer::Writer;
 
 /// Snapshots given up in a row before entries are restamped.
 pub const CLEAN_AFTER: u32 = 200;
 /// Buckets walked between two readings of the clock.
 const BUCKETS_PER_STEP: usize = 256;
+/// A part of a collection is closed when its elements take so many bytes.
+const PART_BYTES_GOAL: usize = 64 * 1024;
 /// Kept entries encoded between two readings of the clock.
 const KEPT_PER_STEP: usize = 64;
 
@@ -76,8 +86,13 @@ pub struct Job {
     walk: Walk,
     swept: Option<ChunkWriter>,
     kept: Option<ChunkWriter>,
-    /// Finished chunks that the writer had no room for.
-    stalled: Vec<Vec<u8>>,
+    collections: Option<ChunkWriter>,
+    /// Big collections that are being written, part by part.
+    unfolding: VecDeque<Unfolding>,
+    /// The elements of the part being encoded.
+    elements: Vec<u8>,
+    /// Finished chunks that the writer had no room for, in order.
+    stalled: VecDeque<Vec<u8>>,
     footer: Footer,
     is_finishing: bool,
     backlog_bytes_max: usize,
@@ -113,7 +128,10 @@ impl Job {
             walk: Walk::default(),
             swept: None,
             kept: None,
-            stalled: Vec::new(),
+            collections: None,
+            unfolding: VecDeque::new(),
+            elements: Vec::new(),
+            stalled: VecDeque::new(),
             footer: Footer::default(),
             is_finishing: false,
             backlog_bytes_max,
@@ -139,7 +157,7 @@ impl Job {
         if self.is_finishing {
             return Progress::Waiting;
         }
-        if self.encode_kept(keyspace, reading) || self.sweep(keyspace, reading) {
+        if self.unfold() || self.encode_kept(keyspace, reading) || self.sweep(keyspace, reading) {
             return Progress::More;
         }
         self.finish()
@@ -147,13 +165,66 @@ impl Job {
 
     /// Hands stalled chunks to the writer; false if it still has no room.
     fn unstall(&mut self) -> bool {
-        while let Some(chunk) = self.stalled.pop() {
+        while let Some(chunk) = self.stalled.pop_front() {
             if let Err(chunk) = self.writer.try_send(chunk) {
-                self.stalled.push(chunk);
+                self.stalled.push_front(chunk);
                 return false;
             }
         }
         true
+    }
+
+    /// Writes a part of a big collection; false if there is none to be written.
+    fn unfold(&mut self) -> bool {
+        let Some(mut unfolding) = self.unfolding.pop_front() else {
+            return false;
+        };
+        let mut elements = std::mem::take(&mut self.elements);
+        elements.clear();
+        let is_over = unfolding.fill(&mut elements);
+        if !elements.is_empty() {
+            let record = PartRecord {
+                key: &unfolding.key,
+                deadline: unfolding.deadline,
+                kind: unfolding.frozen.kind as u8,
+                part: unfolding.part,
+                elements: &elements,
+            };
+            self.push_part(unfolding.db, &record);
+            unfolding.part += 1;
+        }
+        self.elements = elements;
+        if !is_over {
+            self.unfolding.push_front(unfolding);
+        }
+        true
+    }
+
+    fn push_part(&mut self, db: u16, record: &PartRecord<'_>) {
+        let bytes = record.key.len() + record.elements.len() + 48;
+        let mut chunk = self.collections.take();
+        self.make_room(&mut chunk, KIND_COLLECTIONS, db, bytes)
+            .push(record);
+        self.collections = chunk;
+        self.footer.records += 1;
+        self.footer.volatile += u64::from(record.deadline.is_some());
+    }
+
+    /// A chunk of this kind and database with room for a record: the one given, or a new one.
+    fn make_room<'c>(
+        &mut self,
+        chunk: &'c mut Option<ChunkWriter>,
+        kind: u8,
+        db: u16,
+        bytes: usize,
+    ) -> &'c mut ChunkWriter {
+        let must_close = chunk
+            .as_ref()
+            .is_some_and(|chunk| chunk.db() != db || chunk.is_full_for(bytes));
+        if must_close {
+            self.close(chunk.take());
+        }
+        chunk.get_or_insert_with(|| ChunkWriter::new(self.writer.buffer(), kind, db))
     }
 
     /// Encodes entries that commands have kept; false if there are none.
@@ -201,23 +272,48 @@ impl Job {
         if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
             return;
         }
-        let Some(value) = slot.string() else { return };
+        let unix_ms = deadline.map(|deadline| reading.to_wall(deadline.0));
+        let Some(value) = slot.string() else {
+            return self.encode_collection(db, slot, unix_ms);
+        };
         let bytes = slot.key().len() + value.len() + 32;
-        let must_close = chunk
-            .as_ref()
-            .is_some_and(|chunk| chunk.db() != db || chunk.is_full_for(bytes));
-        if must_close {
-            self.close(chunk.take());
-        }
-        let chunk = chunk.get_or_insert_with(|| ChunkWriter::new(self.writer.buffer(), db));
-        chunk.push(&StringRecord {
-            key: slot.key(),
-            deadline: deadline.map(|deadline| reading.to_wall(deadline.0)),
-            value,
-            is_edited: slot.is_variant(),
-        });
+        self.make_room(chunk, KIND_STRINGS, db, bytes)
+            .push(&StringRecord {
+                key: slot.key(),
+                deadline: unix_ms,
+                value,
+                is_edited: slot.is_variant(),
+            });
         self.footer.records += 1;
         self.footer.volatile += u64::from(deadline.is_some());
+    }
+
+    /// Encodes a small collection, or notes a big one as it is now, to be written in parts.
+    fn encode_collection(&mut self, db: u16, slot: &Slot, deadline: Option<i64>) {
+        if let ValueRef::Boxed(value) = slot.value() {
+            let unfolding = value.freeze().map(|frozen| Unfolding {
+                db,
+                key: slot.key().into(),
+                deadline,
+                frozen,
+                part: 0,
+                element: 0,
+            });
+            self.unfolding.extend(unfolding);
+            return;
+        }
+        let mut elements = std::mem::take(&mut self.elements);
+        elements.clear();
+        collection::for_each_small(slot, |strings| write_strings(strings, &mut elements));
+        let record = PartRecord {
+            key: slot.key(),
+            deadline,
+            kind: slot.kind() as u8,
+            part: 0,
+            elements: &elements,
+        };
+        self.push_part(db, &record);
+        self.elements = elements;
     }
 
     fn close(&mut self, chunk: Option<ChunkWriter>) {
@@ -225,16 +321,14 @@ impl Job {
             return;
         };
         self.footer.chunks += 1;
-        if let Err(chunk) = self.writer.try_send(chunk.finish()) {
-            // Order among chunks does not matter.
-            self.stalled.push(chunk);
-        }
+        self.stalled.push_back(chunk.finish());
+        self.unstall();
     }
 
     fn finish(&mut self) -> Progress {
-        let (swept, kept) = (self.swept.take(), self.kept.take());
-        self.close(swept);
-        self.close(kept);
+        for chunk in [self.swept.take(), self.kept.take(), self.collections.take()] {
+            self.close(chunk);
+        }
         if self.stalled.is_empty() && self.writer.finish(&self.footer) {
             self.is_finishing = true;
         }
@@ -256,6 +350,43 @@ impl Job {
     /// Keys encoded so far.
     pub fn records(&self) -> u64 {
         self.footer.records
+    }
+}
+
+/// A big collection on its way into the file.
+struct Unfolding {
+    db: u16,
+    key: Box<[u8]>,
+    /// Unix ms.
+    deadline: Option<i64>,
+    frozen: Frozen,
+    /// Number of the next part.
+    part: u32,
+    /// Elements of the next piece that are in earlier parts.
+    element: usize,
+}
+
+impl Unfolding {
+    /// Adds elements of the next piece until a part is full; true if nothing is left.
+    fn fill(&mut self, elements: &mut Vec<u8>) -> bool {
+        let stopped = self.frozen.walk(self.element, |strings| {
+            write_strings(strings, elements);
+            elements.len() < PART_BYTES_GOAL
+        });
+        match stopped {
+            Some(count) => self.element += count,
+            None => {
+                self.frozen.dismantle();
+                self.element = 0;
+            }
+        }
+        self.frozen.pieces.is_empty()
+    }
+}
+
+fn write_strings(strings: &[&[u8]], elements: &mut Vec<u8>) {
+    for string in strings {
+        format::write_string(string, elements);
     }
 }
 

@@ -16,7 +16,9 @@ use super::db::Db;
 use super::entry::{NewValue, Parts, SMALL_MAX, Slot, ValueRef};
 use super::graveyard::Graveyard;
 use super::{Keyspace, Live};
+use crate::clock::Reading;
 use crate::config::Config;
+use crate::expiry::Deadline;
 use crate::resp::error::CommandError;
 use crate::value::hash::{self, HashLimits, HashRef, Stored};
 use crate::value::list::{ChunkLimit, List, ListRef, Side};
@@ -122,6 +124,23 @@ pub fn len_of(slot: &Slot) -> Option<usize> {
         Kind::Set => set_of(slot).ok().map(SetRef::len),
         Kind::Zset => zset_of(slot).ok().map(ZsetRef::len),
         Kind::Hash => hash_of(slot).ok().map(HashRef::len),
+    }
+}
+
+/// Hands out the elements of a small collection as their strings: a field and its value, a member
+/// and the eight bytes of its score.
+pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[&[u8]])) {
+    if let Ok(set) = set_of(slot) {
+        set.iter().for_each(|member| each(&[&member]));
+        return;
+    }
+    let mut items = packed::iter(slot.inline());
+    let is_paired = slot.kind() != Kind::List;
+    while let Some(item) = items.next() {
+        match if is_paired { items.next() } else { None } {
+            Some(second) => each(&[item.bytes, second.bytes]),
+            None => each(&[item.bytes]),
+        }
     }
 }
 
@@ -361,6 +380,96 @@ impl Live<'_> {
         }
         let found = self.edit(key, kind)?;
         Ok(found.expect("the key was just looked for or inserted"))
+    }
+}
+
+/// Loading from a snapshot: nothing is reported.
+impl Keyspace {
+    /// Makes a key an empty collection, in the place of whatever it holds; true if that was
+    /// something. Elements must follow. `hash` comes from [`Keyspace::look_ahead`].
+    pub fn begin_collection(
+        &mut self,
+        db: usize,
+        key: (u64, &[u8]),
+        kind: Kind,
+        deadline: Option<Deadline>,
+        reading: &Reading,
+    ) -> bool {
+        // A set of no integers: it becomes packed when something else is added.
+        let (empty, is_variant) = match kind {
+            Kind::Set => (intset::EMPTY, true),
+            _ => (packed::EMPTY, false),
+        };
+        let value = NewValue::Inline(kind, empty);
+        self.load(db, key, value, deadline, is_variant, reading)
+    }
+
+    /// Adds elements, given as their strings, to a collection that is being loaded; false if they
+    /// do not fit its type, or if there is no such collection.
+    pub fn load_elements(
+        &mut self,
+        db: usize,
+        (hash, key): (u64, &[u8]),
+        kind: Kind,
+        strings: &[&[u8]],
+    ) -> bool {
+        let (placement, limits) = (self.placement, self.limits);
+        let Keyspace { dbs, graveyard, .. } = self;
+        let Some(slot) = dbs[db].table.find_mut(hash, key) else {
+            return false;
+        };
+        if slot.kind() != kind || strings.is_empty() {
+            return false;
+        }
+        match kind {
+            Kind::String => false,
+            Kind::List => {
+                let limit = limits.list;
+                let mut list = ListMut {
+                    slot,
+                    graveyard,
+                    limit,
+                };
+                strings.iter().for_each(|item| list.push(End::Back, item));
+                true
+            }
+            Kind::Set => {
+                let limits = limits.set;
+                let mut set = SetMut {
+                    slot,
+                    placement,
+                    limits,
+                };
+                for member in strings {
+                    set.add(member);
+                }
+                true
+            }
+            Kind::Zset => {
+                let limits = limits.zset;
+                let mut zset = ZsetMut {
+                    slot,
+                    placement,
+                    limits,
+                };
+                strings.chunks(2).all(|pair| zset.load(pair))
+            }
+            Kind::Hash => {
+                let limits = limits.hash;
+                let mut hash = HashMut {
+                    slot,
+                    placement,
+                    limits,
+                };
+                strings.chunks(2).all(|pair| match pair {
+                    [field, value] => {
+                        hash.set(field, value);
+                        true
+                    }
+                    _ => false,
+                })
+            }
+        }
     }
 }
 
@@ -633,6 +742,19 @@ impl ZsetMut<'_> {
         }
         self.grow();
         self.insert(member, score)
+    }
+
+    /// Adds a member with the eight bytes of its score; false if they are no score.
+    fn load(&mut self, strings: &[&[u8]]) -> bool {
+        let [member, score] = strings else {
+            return false;
+        };
+        let score = <[u8; 8]>::try_from(*score).map(f64::from_le_bytes);
+        let Some(score) = score.ok().filter(|score| !score.is_nan()) else {
+            return false;
+        };
+        self.insert(member, score);
+        true
     }
 
     /// Removes a member; its score.

@@ -209,6 +209,38 @@ impl Value {
 }
 
 impl Frozen {
+    /// Hands out elements of the next piece as their strings (a field and its value, a member and
+    /// the eight bytes of its score), from number `first` on, until `each` returns false. How many
+    /// there were then; none if the piece has no more.
+    pub fn walk(&self, first: usize, mut each: impl FnMut(&[&[u8]]) -> bool) -> Option<usize> {
+        let (mut seen, mut stopped) = (0, None);
+        let mut hand_out = |strings: &[&[u8]]| {
+            seen += 1;
+            if stopped.is_none() && seen > first && !each(strings) {
+                stopped = Some(seen - first);
+            }
+        };
+        match &self.pieces {
+            Pieces::List(pieces) => {
+                let items = pieces.last().into_iter().flat_map(|chunk| chunk.iter());
+                items.for_each(|item| hand_out(&[&item]));
+            }
+            Pieces::Members(pieces) => {
+                let elements = pieces.last().into_iter().flat_map(|segment| segment.iter());
+                elements.for_each(|element| match self.kind {
+                    Kind::Hash => hand_out(&[&element.member, &element.value]),
+                    _ => hand_out(&[&element.member]),
+                });
+            }
+            Pieces::Zset(pieces) => {
+                if let Some(page) = pieces.last() {
+                    page.for_each(|member, score| hand_out(&[member, &score.to_le_bytes()]));
+                }
+            }
+        }
+        stopped
+    }
+
     /// Lets go of a piece; false if none is left.
     pub fn dismantle(&mut self) -> bool {
         match &mut self.pieces {
