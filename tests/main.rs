@@ -12,6 +12,8 @@ mod cut;
 mod entries;
 #[path = "main/faults.rs"]
 mod faults;
+#[path = "main/hashes.rs"]
+mod hashes;
 #[path = "main/limits.rs"]
 mod limits;
 #[path = "main/loading.rs"]

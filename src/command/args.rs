@@ -9,6 +9,22 @@ use crate::value::number::parse_i64;
 
 /// As many bytes of a name that is unknown are quoted by the error that says so.
 pub const QUOTED_LEN_MAX: usize = 128;
+/// Random draws that may repeat each other, in one command.
+///
+/// Redis: there is no limit, and a reply of billions of elements takes all memory there is.
+pub const REPEATED_DRAWS_MAX: u64 = 1 << 24;
+
+/// How many random draws that may repeat each other a negative count asks for.
+///
+/// # Errors
+/// If they are more than one command may make.
+pub fn repeated_draws(count: i64) -> Result<usize, CommandError> {
+    let draws = count.unsigned_abs();
+    if draws > REPEATED_DRAWS_MAX {
+        return Err(CommandError::text("ERR value is out of range"));
+    }
+    Ok(draws as usize)
+}
 
 /// Arguments of a command; number 0 is its name. Ranges over what they arrived in.
 #[derive(Clone, Copy)]
@@ -73,6 +89,20 @@ impl<'a> Args<'a> {
     /// If it is none of 64 bits in canonical form.
     pub fn integer(&self, index: usize) -> Result<i64, CommandError> {
         parse_i64(self.get(index)).ok_or(CommandError::NotAnInteger)
+    }
+
+    /// The argument at `index` as a number of random draws; negative if they may repeat each other.
+    ///
+    /// # Errors
+    /// If it is no integer, or the one that has no opposite.
+    pub fn draws(&self, index: usize) -> Result<i64, CommandError> {
+        match self.integer(index)? {
+            i64::MIN => Err(CommandError::text(
+                "ERR value is out of range, value must between -9223372036854775807 and \
+                 9223372036854775807",
+            )),
+            draws => Ok(draws),
+        }
     }
 
     /// Whether the argument at `index` is this word, whatever its case.

@@ -378,11 +378,12 @@ const FLUSH_TYPE: &[Arg] = &[
     Arg::word("sync", "SYNC").since("6.2.0"),
 ];
 
-/// Keys SCAN looks at if COUNT is not given.
+/// Elements a command of the SCAN kind looks at if COUNT is not given.
 const SCAN_COUNT: usize = 10;
 /// SCAN goes on to the next segment of the table at most once per so many keys of COUNT: a database
-/// of dead keys, or one that has shrunk, must not be walked through in one call.
-const SCAN_KEYS_PER_STEP: usize = 128;
+/// of dead keys, or one that has shrunk, must not be walked through in one call. The same holds for
+/// collections.
+const SCAN_ELEMENTS_PER_STEP: usize = 128;
 /// The longest string that OBJECT ENCODING calls `embstr`.
 ///
 /// Redis: 8.2 counts the key's length too, as key and value share an allocation there; here the
@@ -528,33 +529,43 @@ fn touch(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-/// Keys on their way into a reply, one after another in one buffer: how many there are must be
+/// Strings on their way into a reply, one after another in one buffer: how many there are must be
 /// said before the first.
 #[derive(Default)]
-struct KeyList {
+pub(super) struct StringList {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl KeyList {
-    fn push(&mut self, key: &[u8]) {
-        self.bytes.extend_from_slice(key);
+impl StringList {
+    pub(super) fn push(&mut self, string: &[u8]) {
+        self.bytes.extend_from_slice(string);
         self.ends.push(self.bytes.len());
     }
 
-    fn reply(&self, reply: &mut Reply<'_>) {
-        reply.array(self.ends.len());
-        let mut start = 0;
-        for &end in &self.ends {
-            reply.bulk(&self.bytes[start..end]);
-            start = end;
-        }
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The string of an index below [`StringList::len`].
+    pub(super) fn get(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[index]]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    pub(super) fn reply(&self, reply: &mut Reply<'_>) {
+        reply.array(self.len());
+        self.iter().for_each(|string| reply.bulk(string));
     }
 }
 
 fn keys(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let pattern = args.get(1);
-    let mut found = KeyList::default();
+    let mut found = StringList::default();
     live.for_each(|slot| {
         if glob::matches(pattern, slot.key(), false) {
             found.push(slot.key());
@@ -564,22 +575,50 @@ fn keys(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     Ok(())
 }
 
-/// What SCAN was asked for.
-struct ScanOptions<'a> {
+/// What a command of the SCAN kind walks through, which decides on its options.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scanned {
+    /// The keys of a database: SCAN.
+    Keys,
+    /// The fields of a hash: HSCAN.
+    Fields,
+}
+
+/// What a command of the SCAN kind was asked for.
+pub(super) struct ScanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: usize,
     /// `Some(None)`: a type that does not exist, so that no key has it.
     kind: Option<Option<Kind>>,
+    /// NOVALUES of HSCAN.
+    pub(super) omits_values: bool,
 }
 
 impl<'a> ScanOptions<'a> {
-    fn parse(args: Args<'a>, first: usize) -> Result<ScanOptions<'a>, CommandError> {
+    /// The options from the argument at `first` on.
+    pub(super) fn parse(
+        args: Args<'a>,
+        first: usize,
+        scanned: Scanned,
+    ) -> Result<ScanOptions<'a>, CommandError> {
         let mut options = ScanOptions {
             pattern: None,
             count: SCAN_COUNT,
             kind: None,
+            omits_values: false,
         };
-        for i in (first..args.len()).step_by(2) {
+        let mut i = first;
+        while i < args.len() {
+            if args.is(i, "novalues") {
+                if scanned != Scanned::Fields {
+                    return Err(CommandError::text(
+                        "ERR NOVALUES option can only be used in HSCAN",
+                    ));
+                }
+                options.omits_values = true;
+                i += 1;
+                continue;
+            }
             let Some(value) = args.at(i + 1) else {
                 return Err(CommandError::Syntax);
             };
@@ -591,54 +630,81 @@ impl<'a> ScanOptions<'a> {
                     .ok_or(CommandError::Syntax)?;
             } else if args.is(i, "match") {
                 options.pattern = Some(value);
-            } else if args.is(i, "type") {
+            } else if args.is(i, "type") && scanned == Scanned::Keys {
                 options.kind = Some(Kind::from_name(value));
             } else {
                 return Err(CommandError::Syntax);
             }
+            i += 2;
         }
         Ok(options)
     }
 
-    fn allow(&self, slot: &Slot) -> bool {
-        self.kind.is_none_or(|kind| kind == Some(slot.kind()))
-            && self
-                .pattern
-                .is_none_or(|pattern| glob::matches(pattern, slot.key(), false))
+    /// Whether the pattern allows this key, field or member.
+    pub(super) fn allow(&self, name: &[u8]) -> bool {
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, name, false))
+    }
+
+    fn allow_slot(&self, slot: &Slot) -> bool {
+        self.kind.is_none_or(|kind| kind == Some(slot.kind())) && self.allow(slot.key())
+    }
+
+    /// Takes steps from a cursor on until about COUNT elements were met, and gives the cursor to go
+    /// on from. A step gets the cursor, how many elements are wanted and where to count those met.
+    pub(super) fn walk(
+        &self,
+        mut cursor: u64,
+        mut step: impl FnMut(u64, usize, &mut usize) -> u64,
+    ) -> u64 {
+        let mut met = 0;
+        for _ in 0..=self.count / SCAN_ELEMENTS_PER_STEP {
+            cursor = step(cursor, self.count - met, &mut met);
+            if cursor == 0 || met >= self.count {
+                break;
+            }
+        }
+        cursor
     }
 }
 
-/// A cursor, as Redis reads it: any unsigned number of 64 bits, with blanks and a plus before it.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
+/// The cursor in the argument at `index`, as Redis reads it: any unsigned number of 64 bits, with
+/// blanks and a plus before it.
+pub(super) fn scan_cursor(args: Args<'_>, index: usize) -> Result<u64, CommandError> {
+    let text = args.get(index).trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);
-    if !digits.first()?.is_ascii_digit() {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let is_number = digits.first().is_some_and(u8::is_ascii_digit);
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| is_number)
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(CommandError::text("ERR invalid cursor"))
+}
+
+/// Answers a command of the SCAN kind: where to go on, and what was found.
+pub(super) fn reply_scan(reply: &mut Reply<'_>, cursor: u64, found: &StringList) {
+    reply.array(2);
+    // Cursors have 48 bits at most.
+    reply.bulk_integer(cursor as i64);
+    found.reply(reply);
 }
 
 fn scan(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let cursor = parse_cursor(args.get(1)).ok_or(CommandError::text("ERR invalid cursor"))?;
-    let options = ScanOptions::parse(args, 2)?;
-    // A cursor that never was one of ours is as good as the last there is.
-    let mut cursor = u32::try_from(cursor).unwrap_or(u32::MAX);
-    let mut met = 0;
-    let mut found = KeyList::default();
-    for _ in 0..=options.count / SCAN_KEYS_PER_STEP {
-        cursor = live.scan(cursor, options.count - met, |slot| {
-            met += 1;
-            if options.allow(slot) {
+    let cursor = scan_cursor(args, 1)?;
+    let options = ScanOptions::parse(args, 2, Scanned::Keys)?;
+    let mut found = StringList::default();
+    let next = options.walk(cursor, |cursor, count, met| {
+        // A cursor that never was one of ours is as good as the last there is.
+        let cursor = u32::try_from(cursor).unwrap_or(u32::MAX);
+        let next = live.scan(cursor, count, |slot| {
+            *met += 1;
+            if options.allow_slot(slot) {
                 found.push(slot.key());
             }
         });
-        if cursor == 0 || met >= options.count {
-            break;
-        }
-    }
-    reply.array(2);
-    reply.bulk_integer(i64::from(cursor));
-    found.reply(reply);
+        next.into()
+    });
+    reply_scan(reply, next, &found);
     Ok(())
 }
 

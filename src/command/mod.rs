@@ -15,6 +15,8 @@ pub mod dispatch;
 
 pub mod string;
 
+pub mod hash;
+
 pub mod key;
 
 pub mod expire;
@@ -80,6 +82,7 @@ fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
 /// Families in the order of the documentation.
 const FAMILIES: &[&[Row]] = &[
     string::COMMANDS,
+    hash::COMMANDS,
     key::COMMANDS,
     expire::COMMANDS,
     connection::COMMANDS,

@@ -324,6 +324,7 @@ impl Live<'_> {
             return;
         };
         self.remove(key);
+        self.is_vacated = true;
         self.also(Event::OVERWRITTEN, key);
         if old != kind {
             self.also(Event::TYPE_CHANGED, key);
@@ -376,7 +377,9 @@ impl Live<'_> {
                 is_variant,
             };
             self.space.dbs[self.db].insert(hash, parts, None);
-            self.also(Event::NEW, key);
+            if !std::mem::take(&mut self.is_vacated) {
+                self.also(Event::NEW, key);
+            }
         }
         let found = self.edit(key, kind)?;
         Ok(found.expect("the key was just looked for or inserted"))

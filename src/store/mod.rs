@@ -270,6 +270,7 @@ impl Keyspace {
             db,
             reading,
             is_touching: true,
+            is_vacated: false,
         }
     }
 
@@ -607,6 +608,8 @@ pub struct Live<'a> {
     reading: &'a Reading,
     /// Whether reads set the access clock.
     pub is_touching: bool,
+    /// Whether the next collection made takes the place of what was there: see [`Live::vacate`].
+    is_vacated: bool,
 }
 
 impl Live<'_> {
@@ -628,6 +631,12 @@ impl Live<'_> {
     /// A random number generator.
     pub fn rng(&mut self) -> &mut SmallRng {
         &mut self.space.rng
+    }
+
+    /// A random number generator of its own, for draws from a collection that is being looked at or
+    /// edited.
+    pub fn own_rng(&mut self) -> SmallRng {
+        SmallRng::from_rng(self.rng())
     }
 
     fn clock(&self) -> u16 {

@@ -349,7 +349,8 @@ fn scan_sees_what_stays_while_others_come_and_go() {
     assert_eq!(seen.len(), 2_000);
 }
 
-fn notifying() -> Sim {
+/// A server that reports every event but `new` and key misses.
+pub fn notifying() -> Sim {
     let config = Config {
         notify_keyspace_events: NotifyFlags::parse("KEA").expect("flags"),
         ..Config::default()
@@ -377,9 +378,9 @@ fn expired_is_sent_by_an_idle_server_within_18_ms() {
     }
 }
 
-/// The events of requests, as `event key` pairs.
+/// Expects these events of requests, as `event key` pairs.
 #[track_caller]
-fn events_of(sim: &mut Sim, requests: &[&str], expected: &str) {
+pub fn events_of(sim: &mut Sim, requests: &[&str], expected: &str) {
     let listener = sim.connect();
     sim.run_as(listener, "psubscribe __keyevent@0__:*");
     for request in requests {
