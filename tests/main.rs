@@ -24,6 +24,8 @@ mod model;
 mod process;
 #[path = "main/resp3.rs"]
 mod resp3;
+#[path = "main/sets.rs"]
+mod sets;
 #[path = "main/sim.rs"]
 mod sim;
 #[path = "main/snapshot.rs"]

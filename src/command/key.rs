@@ -582,6 +582,8 @@ pub(super) enum Scanned {
     Keys,
     /// The fields of a hash: HSCAN.
     Fields,
+    /// The members of a set: SSCAN.
+    Members,
 }
 
 /// What a command of the SCAN kind was asked for.

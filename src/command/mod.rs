@@ -17,6 +17,8 @@ pub mod string;
 
 pub mod hash;
 
+pub mod set;
+
 pub mod key;
 
 pub mod expire;
@@ -83,6 +85,7 @@ fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
 const FAMILIES: &[&[Row]] = &[
     string::COMMANDS,
     hash::COMMANDS,
+    set::COMMANDS,
     key::COMMANDS,
     expire::COMMANDS,
     connection::COMMANDS,

@@ -5,6 +5,7 @@
 //! nothing on the usual path. The arena is reused: keys lie one after another in one buffer.
 
 use crate::config::NotifyFlags;
+use crate::value::Kind;
 
 /// An event: its class (bits of [`NotifyFlags`]) and its name in a keyspace notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,14 @@ impl Changes {
                 start,
                 len: key.len() as u32,
             });
+        }
+    }
+
+    /// Records that a value of one type took the place of another.
+    pub fn record_overwrite(&mut self, db: u16, key: &[u8], old: Kind, new: Kind) {
+        self.record(db, Event::OVERWRITTEN, key);
+        if old != new {
+            self.record(db, Event::TYPE_CHANGED, key);
         }
     }
 

@@ -325,10 +325,8 @@ impl Live<'_> {
         };
         self.remove(key);
         self.is_vacated = true;
-        self.also(Event::OVERWRITTEN, key);
-        if old != kind {
-            self.also(Event::TYPE_CHANGED, key);
-        }
+        let db = self.db as u16;
+        self.space.changes.record_overwrite(db, key, old, kind);
     }
 
     fn edit(
@@ -685,6 +683,24 @@ impl SetMut<'_> {
         } else {
             set::remove_from_packed(self.slot, member)
         }
+    }
+
+    /// Removes `count` random members, or all if there are not so many, after handing each to
+    /// `taken`.
+    pub fn pop_many(&mut self, count: usize, rng: &mut SmallRng, mut taken: impl FnMut(&[u8])) {
+        if let Some(Value::Set(members)) = self.slot.value_mut() {
+            for _ in 0..count {
+                if !members.random_remove(rng, |element| taken(&element.member)) {
+                    return;
+                }
+            }
+            return;
+        }
+        // Not one after another: each removal would move all that is behind it.
+        let is_intset = self.slot.is_variant();
+        let kept = set::part(self.view(), count, rng, taken);
+        self.slot
+            .set_value(NewValue::Inline(Kind::Set, &kept), is_intset);
     }
 
     /// Removes a random member after handing it to `taken`; false if there is none.

@@ -568,11 +568,12 @@ impl Keyspace {
             graveyard,
             ..
         } = self;
-        let is_there = dbs[to.0].table.find(hash, to.1).is_some();
-        if is_there && !replaces {
+        let new = copy.kind();
+        let old = dbs[to.0].table.find(hash, to.1).map(Slot::kind);
+        if old.is_some() && !replaces {
             return false;
         }
-        if is_there {
+        if old.is_some() {
             dbs[to.0].remove_by(
                 Some(cut),
                 graveyard,
@@ -586,8 +587,8 @@ impl Keyspace {
         self.changes.count(1);
         self.changes.record(to_db, Event::NEW, to.1);
         self.changes.record(to_db, Event::COPY_TO, to.1);
-        if is_there {
-            self.changes.record(to_db, Event::OVERWRITTEN, to.1);
+        if let Some(old) = old {
+            self.changes.record_overwrite(to_db, to.1, old, new);
         }
         true
     }
@@ -817,10 +818,10 @@ impl Live<'_> {
         };
         let is_overwrite = ttl != Ttl::Keep && !is_variant;
         if is_overwrite
-            && changes.is_heard(Event::OVERWRITTEN)
-            && db.table.find(hash, key).is_some()
+            && (changes.is_heard(Event::OVERWRITTEN) || changes.is_heard(Event::TYPE_CHANGED))
+            && let Some(old) = db.table.find(hash, key)
         {
-            changes.record(self.db as u16, Event::OVERWRITTEN, key);
+            changes.record_overwrite(self.db as u16, key, old.kind(), Kind::String);
         }
         let Some(parts) = db.overwrite(cut, graveyard, hash, parts, ttl) else {
             return;
@@ -923,7 +924,9 @@ impl Live<'_> {
         let Some(slot) = db.take(cut, source_hash, from) else {
             return false;
         };
-        let was_there = db.remove_by(Some(cut), graveyard, hash, |slot| slot.key() == to, |_| {});
+        let old = db.table.find(hash, to).map(Slot::kind);
+        db.remove_by(Some(cut), graveyard, hash, |slot| slot.key() == to, |_| {});
+        let new = slot.kind();
         let filed = slot.filed();
         let renamed = slot.renamed(hash, to, filed, cut.epoch);
         db.insert_slot(hash, renamed);
@@ -932,8 +935,8 @@ impl Live<'_> {
         changes.record(number, Event::NEW, to);
         changes.record(number, Event::RENAME_FROM, from);
         changes.record(number, Event::RENAME_TO, to);
-        if was_there {
-            changes.record(number, Event::OVERWRITTEN, to);
+        if let Some(old) = old {
+            changes.record_overwrite(number, to, old, new);
         }
         true
     }

@@ -184,6 +184,35 @@ pub fn pop_from_packed<B: Buffer>(
     true
 }
 
+/// Parts a small set at random: hands `count` members, or all if there are not so many, to `taken`,
+/// and gives the set of the others, in the same form.
+pub fn part(
+    set: SetRef<'_>,
+    mut count: usize,
+    rng: &mut SmallRng,
+    mut taken: impl FnMut(&[u8]),
+) -> Vec<u8> {
+    let mut kept = match set {
+        SetRef::Intset(_) => intset::EMPTY.to_vec(),
+        _ => packed::EMPTY.to_vec(),
+    };
+    let mut left = set.len();
+    for member in set.iter() {
+        // As in `sample_by_walk`.
+        let is_taken = rng.random_range(0..left) < count;
+        left -= 1;
+        if is_taken {
+            count -= 1;
+            taken(&member);
+        } else if let (SetRef::Intset(_), Some(value)) = (set, number::parse_i64(&member)) {
+            intset::insert(&mut kept, value);
+        } else {
+            packed::push_back(&mut kept, &[&member]);
+        }
+    }
+    kept
+}
+
 /// The packed set of an intset's members, in ascending order.
 pub fn intset_to_packed(intset: &[u8]) -> Vec<u8> {
     let mut set = packed::EMPTY.to_vec();
