@@ -466,7 +466,7 @@ fn srandmember(
         }
         return Ok(());
     }
-    // Redis: the number is looked at only if there is nothing behind it.
+    // The number is looked at only if there is nothing behind it, unlike that of HRANDFIELD.
     if args.len() > 3 {
         return Err(CommandError::Syntax);
     }
@@ -586,8 +586,8 @@ impl Combination {
             }
         } else {
             live.vacate(key, Kind::Set);
-            // Redis: only of an intersection is it known beforehand what it will be made of. The
-            // others begin as the first member wants, and are converted as they grow.
+            // As in Redis: an intersection gets the form that suits all of it; the others begin
+            // with the form that suits their first member and are converted as they grow.
             let odd = found.iter().find(|member| !is_canonical_i64(member));
             let (first, expected) = match self {
                 Combination::Intersection => (odd.unwrap_or(found.get(0)), found.len()),
