@@ -14,6 +14,10 @@ mod entries;
 mod faults;
 #[path = "main/hashes.rs"]
 mod hashes;
+#[path = "main/fill.rs"]
+mod fill;
+#[path = "main/increx.rs"]
+mod increx;
 #[path = "main/limits.rs"]
 mod limits;
 #[path = "main/loading.rs"]
@@ -30,6 +34,8 @@ mod sets;
 mod sim;
 #[path = "main/snapshot.rs"]
 mod snapshot;
+#[path = "main/string_compare.rs"]
+mod string_compare;
 #[path = "main/tidy.rs"]
 mod tidy;
 #[path = "main/transcripts.rs"]

@@ -585,14 +585,23 @@ fn keys_of(args: Args<'_>, start: usize) -> Result<Vec<(usize, u16)>, CommandErr
     Ok(keys)
 }
 
-/// What a command does with a key, where that depends on its arguments: SET without GET does not
-/// read the old value.
+/// What a command does with a key, where that depends on its arguments: SET without GET and
+/// without a comparison does not read the old value, nor does DELEX without a condition.
 fn flags_of(row: &Row, spec: &KeySpec, args: Args<'_>, start: usize) -> u16 {
-    let is_set = row.name == "set" && spec.flags & key_flag::VARIABLE_FLAGS != 0;
-    if is_set && !(start + 3..args.len()).any(|i| args.is(i, "get")) {
-        return key_flag::OW | key_flag::UPDATE;
+    if spec.flags & key_flag::VARIABLE_FLAGS == 0 {
+        return spec.flags;
     }
-    spec.flags & !key_flag::VARIABLE_FLAGS
+    let has = |words: &[&str]| {
+        let mut options = start + 3..args.len();
+        options.any(|i| words.iter().any(|word| args.is(i, word)))
+    };
+    let compares = has(&["ifeq", "ifne", "ifdeq", "ifdne"]);
+    match row.name {
+        "set" if !has(&["get"]) && compares => key_flag::RW | key_flag::UPDATE,
+        "set" if !has(&["get"]) => key_flag::OW | key_flag::UPDATE,
+        "delex" if args.len() == start + 2 => key_flag::RM | key_flag::DELETE,
+        _ => spec.flags & !key_flag::VARIABLE_FLAGS,
+    }
 }
 
 fn command_getkeys(

@@ -18,6 +18,9 @@ pub mod string;
 pub mod hash;
 
 pub mod set;
+pub mod increx;
+
+pub mod string_compare;
 
 pub mod key;
 
@@ -86,6 +89,8 @@ const FAMILIES: &[&[Row]] = &[
     string::COMMANDS,
     hash::COMMANDS,
     set::COMMANDS,
+    increx::COMMANDS,
+    string_compare::COMMANDS,
     key::COMMANDS,
     expire::COMMANDS,
     connection::COMMANDS,

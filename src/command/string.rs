@@ -12,6 +12,8 @@ use super::args::Args;
 use super::expire::TtlOption;
 use super::reply_string;
 use super::row::*;
+use super::string_compare::Comparison;
+use crate::clock::Reading;
 use crate::expiry::{Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
@@ -210,6 +212,25 @@ pub const COMMANDS: &[Row] = &[
         handler: Data(msetnx),
     },
     Row {
+        name: "msetex",
+        arity: -4,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS,
+        categories: category::WRITE | category::STRING | category::SLOW,
+        keys: &[KeySpec::counted(1, 2, key_flag::OW | key_flag::UPDATE)],
+        group: Group::String,
+        since: "8.4.0",
+        complexity: "O(N) with N the number of keys",
+        summary: "Stores several strings at once that live for the same time.",
+        args: &[
+            Arg::new("numkeys", ArgKind::Integer),
+            Arg::block("data", KEY_VALUE).multiple(),
+            Arg::one_of("condition", MSETEX_CONDITION).optional(),
+            Arg::one_of("expiration", MSETEX_EXPIRATION).optional(),
+        ],
+        subcommands: &[],
+        handler: Data(msetex),
+    },
+    Row {
         name: "append",
         arity: 3,
         flags: flag::WRITE | flag::DENYOOM | flag::FAST,
@@ -379,7 +400,34 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// When SET stores at all.
-const SET_CONDITION: &[Arg] = &[Arg::word("nx", "NX"), Arg::word("xx", "XX")];
+const SET_CONDITION: &[Arg] = &[
+    Arg::word("nx", "NX"),
+    Arg::word("xx", "XX"),
+    Arg::new("ifeq-value", ArgKind::String)
+        .token("IFEQ")
+        .since("8.4.0"),
+    Arg::new("ifne-value", ArgKind::String)
+        .token("IFNE")
+        .since("8.4.0"),
+    Arg::new("ifdeq-digest", ArgKind::String)
+        .token("IFDEQ")
+        .since("8.4.0"),
+    Arg::new("ifdne-digest", ArgKind::String)
+        .token("IFDNE")
+        .since("8.4.0"),
+];
+
+/// When MSETEX stores at all.
+const MSETEX_CONDITION: &[Arg] = &[Arg::word("nx", "NX"), Arg::word("xx", "XX")];
+
+/// What MSETEX does with the deadlines.
+const MSETEX_EXPIRATION: &[Arg] = &[
+    Arg::new("seconds", ArgKind::Integer).token("EX"),
+    Arg::new("milliseconds", ArgKind::Integer).token("PX"),
+    Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+    Arg::new("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+    Arg::word("keepttl", "KEEPTTL"),
+];
 
 /// What SET does with the deadline.
 const SET_EXPIRATION: &[Arg] = &[
@@ -407,7 +455,10 @@ const GETEX_EXPIRATION: &[Arg] = &[
     Arg::word("persist", "PERSIST"),
 ];
 
-/// A pair of MSET and MSETNX.
+/// The most pairs MSETEX takes, as in Redis; the limits on requests are far lower.
+const MSETEX_PAIRS_MAX: u32 = i32::MAX as u32;
+
+/// A pair of MSET and its kin.
 const KEY_VALUE: &[Arg] = &[Arg::key("key"), Arg::new("value", ArgKind::String)];
 
 /// Writes the argument at `index` over whatever the key holds; a large one is not copied.
@@ -439,44 +490,111 @@ fn reply_old(reply: &mut Reply<'_>, value: Option<Old>) {
     }
 }
 
-/// Options of SET.
+/// When SET and MSETEX store.
+#[derive(Clone, Copy, Default)]
+enum Condition<'a> {
+    #[default]
+    Always,
+    IfAbsent,
+    IfPresent,
+    If(Comparison<'a>),
+}
+
+/// Options of SET and MSETEX.
 #[derive(Default)]
 struct SetOptions<'a> {
     ttl: Option<TtlOption<'a>>,
     keeps_ttl: bool,
-    if_absent: bool,
-    if_present: bool,
+    condition: Condition<'a>,
     gets: bool,
 }
 
 impl<'a> SetOptions<'a> {
-    fn parse(args: Args<'a>) -> Result<SetOptions<'a>, CommandError> {
+    /// Options from argument `i` on; of SET alone, GET and comparisons.
+    fn parse(args: Args<'a>, mut i: usize, is_set: bool) -> Result<SetOptions<'a>, CommandError> {
         let mut options = SetOptions::default();
-        let mut i = 3;
         while i < args.len() {
-            if args.is(i, "nx") && !options.if_present {
-                options.if_absent = true;
-            } else if args.is(i, "xx") && !options.if_absent {
-                options.if_present = true;
-            } else if args.is(i, "get") {
-                options.gets = true;
-            } else if args.is(i, "keepttl") && options.ttl.is_none() {
-                options.keeps_ttl = true;
-            } else if let Some(option) = TtlOption::parse(args, i)
-                && !options.keeps_ttl
-                && options
-                    .ttl
-                    .as_ref()
-                    .is_none_or(|other| other.is_same_kind(&option))
-            {
-                options.ttl = Some(option);
-                i += 1;
-            } else {
-                return Err(CommandError::Syntax);
-            }
-            i += 1;
+            i += options.take(args, i, is_set).ok_or(CommandError::Syntax)?;
         }
         Ok(options)
+    }
+
+    /// Takes the option at argument `i`; how many arguments it has, its name included.
+    fn take(&mut self, args: Args<'a>, i: usize, is_set: bool) -> Option<usize> {
+        use Condition::{Always, If, IfAbsent, IfPresent};
+        if args.is(i, "nx") && matches!(self.condition, Always | IfAbsent) {
+            self.condition = IfAbsent;
+            return Some(1);
+        }
+        if args.is(i, "xx") && matches!(self.condition, Always | IfPresent) {
+            self.condition = IfPresent;
+            return Some(1);
+        }
+        if args.is(i, "get") && is_set {
+            self.gets = true;
+            return Some(1);
+        }
+        if args.is(i, "keepttl") && self.ttl.is_none() {
+            self.keeps_ttl = true;
+            return Some(1);
+        }
+        if let Some(option) = TtlOption::parse(args, i) {
+            let is_other = |ttl: &TtlOption<'_>| !ttl.is_same_kind(&option);
+            if self.keeps_ttl || self.ttl.as_ref().is_some_and(is_other) {
+                return None;
+            }
+            self.ttl = Some(option);
+            return Some(2);
+        }
+        let comparison = Comparison::parse(args, i)?;
+        if !is_set || !matches!(self.condition, Always) {
+            return None;
+        }
+        self.condition = If(comparison);
+        Some(2)
+    }
+
+    fn deadline(
+        &self,
+        command: &'static str,
+        reading: &Reading,
+    ) -> Result<Option<Deadline>, CommandError> {
+        let option = self.ttl.as_ref();
+        option
+            .map(|option| option.positive_deadline(command, reading))
+            .transpose()
+    }
+}
+
+impl Condition<'_> {
+    fn holds(self, live: &Live<'_>, key: &[u8]) -> Result<bool, CommandError> {
+        match self {
+            Condition::Always => Ok(true),
+            Condition::IfAbsent => Ok(live.peek(key).is_none()),
+            Condition::IfPresent => Ok(live.peek(key).is_some()),
+            Condition::If(comparison) => comparison.holds(live.peek_string(key)?),
+        }
+    }
+}
+
+/// Stores the argument at `index` as SET does, and reports it.
+fn store(
+    live: &mut Live<'_>,
+    key: &[u8],
+    args: Args<'_>,
+    index: usize,
+    keeps_ttl: bool,
+    deadline: Option<Deadline>,
+) {
+    let ttl = match deadline {
+        Some(deadline) => Ttl::At(deadline),
+        None if keeps_ttl => Ttl::Keep,
+        None => Ttl::Drop,
+    };
+    put(live, key, args, index, ttl);
+    live.changed(Event::SET, key);
+    if deadline.is_some() {
+        live.also(Event::EXPIRE, key);
     }
 }
 
@@ -488,39 +606,23 @@ fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
         reply.ok();
         return Ok(());
     }
-    let options = SetOptions::parse(args)?;
-    let deadline = match &options.ttl {
-        Some(option) => Some(option.positive_deadline("set", live.reading())?),
-        None => None,
-    };
+    let options = SetOptions::parse(args, 3, true)?;
+    let deadline = options.deadline("set", live.reading())?;
     let old = if options.gets {
         old_value(live, key)?
     } else {
         None
     };
-    let is_there = (options.if_absent || options.if_present) && live.peek(key).is_some();
-    if (options.if_absent && is_there) || (options.if_present && !is_there) {
-        if options.gets {
-            reply_old(reply, old)
-        } else {
-            reply.null()
-        }
-        return Ok(());
-    }
-    let ttl = match deadline {
-        Some(deadline) => Ttl::At(deadline),
-        None if options.keeps_ttl => Ttl::Keep,
-        None => Ttl::Drop,
-    };
-    put(live, key, args, 2, ttl);
-    live.changed(Event::SET, key);
-    if deadline.is_some() {
-        live.also(Event::EXPIRE, key);
+    let is_stored = options.condition.holds(live, key)?;
+    if is_stored {
+        store(live, key, args, 2, options.keeps_ttl, deadline);
     }
     if options.gets {
         reply_old(reply, old)
-    } else {
+    } else if is_stored {
         reply.ok()
+    } else {
+        reply.null()
     }
     Ok(())
 }
@@ -674,6 +776,30 @@ fn msetnx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         set_pairs(live, args, "msetnx")?;
     }
     reply.integer(i64::from(!is_any_there));
+    Ok(())
+}
+
+fn msetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let pairs = args.integer(1).ok().and_then(|n| u32::try_from(n).ok());
+    let pairs = pairs
+        .filter(|pairs| (1..=MSETEX_PAIRS_MAX).contains(pairs))
+        .ok_or(CommandError::text("ERR invalid numkeys value"))?;
+    let end = 2 + 2 * pairs as usize;
+    if end > args.len() {
+        return Err(CommandError::text("ERR wrong number of key-value pairs"));
+    }
+    let options = SetOptions::parse(args, end, false)?;
+    let deadline = options.deadline("msetex", live.reading())?;
+    for i in (2..end).step_by(2) {
+        if !options.condition.holds(live, args.get(i))? {
+            reply.integer(0);
+            return Ok(());
+        }
+    }
+    for i in (2..end).step_by(2) {
+        store(live, args.get(i), args, i + 1, options.keeps_ttl, deadline);
+    }
+    reply.integer(1);
     Ok(())
 }
 

@@ -160,6 +160,14 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// A double of any precision, given as its digits.
+    pub fn decimal(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.marked(b",", digits.as_bytes()),
+        }
+    }
+
     /// Yes or no.
     pub fn boolean(&mut self, value: bool) {
         self.out.extend(match (self.protocol, value) {
@@ -280,6 +288,7 @@ mod tests {
                 ",-inf\r\n",
             ),
             (|r| r.double(1e21), "$5\r\n1e+21\r\n", ",1e+21\r\n"),
+            (|r| r.decimal("-0.1"), "$4\r\n-0.1\r\n", ",-0.1\r\n"),
             (|r| r.boolean(true), ":1\r\n", "#t\r\n"),
             (|r| r.boolean(false), ":0\r\n", "#f\r\n"),
             (

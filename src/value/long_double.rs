@@ -44,11 +44,18 @@ enum Kind {
         mantissa: u64,
         exponent: i64,
     },
-    /// An infinity, or what adding two of them gave: neither is ever stored.
-    NotFinite,
+    /// An infinity of either sign; adding two of them gives the first, which nobody looks at.
+    Infinite { negative: bool },
 }
 
 impl LongDouble {
+    /// The largest number that is finite.
+    pub const MAX: LongDouble = LongDouble(Kind::Finite {
+        negative: false,
+        mantissa: u64::MAX,
+        exponent: EXPONENT_MAX,
+    });
+
     /// Reads what C's `strtold` reads, without white space around it; see [`super::number`]. None
     /// if that is no number, NaN, longer than [`TEXT_BYTES_MAX`], too large, or too near to zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
@@ -56,12 +63,13 @@ impl LongDouble {
             return None;
         }
         if is_infinity(text) {
-            return Some(LongDouble(Kind::NotFinite));
+            let (negative, _) = split_sign(text);
+            return Some(LongDouble(Kind::Infinite { negative }));
         }
         let unrounded = parse_hex(text).or_else(|| parse_decimal(text))?;
         let rounded = LongDouble::round(unrounded);
         match rounded.0 {
-            Kind::NotFinite => None,
+            Kind::Infinite { .. } => None,
             Kind::Finite { mantissa: 0, .. } if unrounded.mantissa != 0 => None,
             Kind::Finite { .. } => Some(rounded),
         }
@@ -86,7 +94,7 @@ impl LongDouble {
             },
         ) = (self.0, other.0)
         else {
-            return LongDouble(Kind::NotFinite);
+            return if self.is_finite() { other } else { self };
         };
         if (exponent_b, mantissa_b) > (exponent, mantissa) {
             return other.add(self);
@@ -119,7 +127,38 @@ impl LongDouble {
 
     /// Whether it is neither infinite nor NaN.
     pub fn is_finite(self) -> bool {
-        self.0 != Kind::NotFinite
+        matches!(self.0, Kind::Finite { .. })
+    }
+
+    /// The same with the other sign.
+    pub fn negated(mut self) -> LongDouble {
+        match &mut self.0 {
+            Kind::Finite { negative, .. } | Kind::Infinite { negative } => *negative = !*negative,
+        }
+        self
+    }
+
+    /// Which of two numbers is greater; zeros of both signs are equal.
+    pub fn compare(self, other: LongDouble) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+
+    /// A sign and what orders numbers of that sign, larger for larger numbers.
+    fn place(self) -> (i8, i64, i128) {
+        let (negative, exponent, mantissa) = match self.0 {
+            Kind::Finite { mantissa: 0, .. } => return (0, 0, 0),
+            Kind::Finite {
+                negative,
+                mantissa,
+                exponent,
+            } => (negative, exponent, i128::from(mantissa)),
+            Kind::Infinite { negative } => (negative, EXPONENT_MAX + 1, 0),
+        };
+        if negative {
+            (-1, -exponent, -mantissa)
+        } else {
+            (1, exponent, mantissa)
+        }
     }
 
     /// Prints it without an exponent: up to 17 digits behind the point, no zeros at the end, no
@@ -157,7 +196,8 @@ impl LongDouble {
     fn round(unrounded: Binary) -> LongDouble {
         let (mantissa, exponent) = unrounded.round(MANTISSA_BITS, EXPONENT_MIN);
         if exponent > EXPONENT_MAX {
-            return LongDouble(Kind::NotFinite);
+            let negative = unrounded.negative;
+            return LongDouble(Kind::Infinite { negative });
         }
         LongDouble(Kind::Finite {
             negative: unrounded.negative,
