@@ -34,6 +34,8 @@ mod sets;
 mod sim;
 #[path = "main/snapshot.rs"]
 mod snapshot;
+#[path = "main/sort.rs"]
+mod sort;
 #[path = "main/string_compare.rs"]
 mod string_compare;
 #[path = "main/tidy.rs"]

@@ -6,7 +6,7 @@
 
 use super::args::{Args, QUOTED_LEN_MAX};
 use super::row::*;
-use super::{Entry, Handler, table};
+use super::{Entry, Handler, sort, table};
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
@@ -260,7 +260,10 @@ fn key_range(row: &Row) -> (i64, i64, i64) {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),
     };
-    let mut ranges = row.keys.iter().filter(|spec| !spec.is_counted);
+    let mut ranges = row
+        .keys
+        .iter()
+        .filter(|spec| spec.search == KeySearch::Range);
     let Some(first) = ranges.next() else {
         return (0, 0, 0);
     };
@@ -272,36 +275,45 @@ fn reply_key_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
     reply.map(3);
     reply.bulk(b"flags");
     reply_names(reply, key_flag::NAMES, |bit| spec.flags & bit != 0);
-    reply.bulk(b"begin_search");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"index");
-    reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
-    reply.integer(spec.first.into());
+    let (first, last) = (i64::from(spec.first), i64::from(spec.last));
     let step = i64::from(spec.step);
-    let (kind, fields) = if spec.is_counted {
-        (
-            "keynum",
-            [("keynumidx", 0), ("firstkey", 1), ("keystep", step)],
-        )
-    } else {
-        let last = i64::from(spec.last);
-        (
+    let (begin, kind, fields) = match spec.search {
+        KeySearch::Range => (
+            "index",
             "range",
             [("lastkey", last), ("keystep", step), ("limit", 0)],
-        )
+        ),
+        KeySearch::Counted => (
+            "index",
+            "keynum",
+            [("keynumidx", 0), ("firstkey", 1), ("keystep", step)],
+        ),
+        KeySearch::Unknown => ("unknown", "unknown", [("", 0); 3]),
     };
-    reply.bulk(b"find_keys");
+    let is_known = spec.search != KeySearch::Unknown;
+    reply_search(
+        reply,
+        "begin_search",
+        begin,
+        &[("index", first)][..usize::from(is_known)],
+    );
+    reply_search(
+        reply,
+        "find_keys",
+        kind,
+        &fields[..3 * usize::from(is_known)],
+    );
+}
+
+fn reply_search(reply: &mut Reply<'_>, name: &str, kind: &str, fields: &[(&str, i64)]) {
+    reply.bulk(name.as_bytes());
     reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(kind.as_bytes());
+    reply_pair(reply, "type", kind);
     reply.bulk(b"spec");
     reply.map(fields.len());
     for (name, value) in fields {
         reply.bulk(name.as_bytes());
-        reply.integer(value);
+        reply.integer(*value);
     }
 }
 
@@ -559,24 +571,31 @@ fn keys_of(args: Args<'_>, start: usize) -> Result<Vec<(usize, u16)>, CommandErr
     let mut keys = Vec::new();
     for spec in real_keys() {
         let first = spec.first_key();
-        let last = if spec.is_counted {
-            let number = args.integer(start + usize::from(spec.first));
-            let count = number
-                .ok()
-                .and_then(|n| usize::try_from(n).ok())
-                .filter(|n| *n > 0);
-            let count = count.ok_or_else(wrong_number)?;
-            let last = (count - 1)
-                .saturating_mul(usize::from(spec.step))
-                .saturating_add(first);
-            if last >= len {
-                return Err(wrong_number());
+        let last = match spec.search {
+            KeySearch::Unknown => {
+                // A pattern names no key before its elements are known; SORT's destination is one.
+                let writes = spec.flags & key_flag::OW != 0;
+                let found = sort::destination(args, start).filter(|_| writes);
+                keys.extend(found.map(|at| (at, spec.flags)));
+                continue;
             }
-            last
-        } else if spec.last < 0 {
-            len - usize::from(spec.last.unsigned_abs())
-        } else {
-            first + spec.last as usize
+            KeySearch::Counted => {
+                let number = args.integer(start + usize::from(spec.first));
+                let count = number
+                    .ok()
+                    .and_then(|n| usize::try_from(n).ok())
+                    .filter(|n| *n > 0);
+                let count = count.ok_or_else(wrong_number)?;
+                let last = (count - 1)
+                    .saturating_mul(usize::from(spec.step))
+                    .saturating_add(first);
+                if last >= len {
+                    return Err(wrong_number());
+                }
+                last
+            }
+            KeySearch::Range if spec.last < 0 => len - usize::from(spec.last.unsigned_abs()),
+            KeySearch::Range => first + spec.last as usize,
         };
         for at in (first..=last.min(len - 1)).step_by(spec.step as usize) {
             keys.push((start + at, flags_of(row, spec, args, start)));

@@ -24,6 +24,8 @@ pub mod string_compare;
 
 pub mod key;
 
+pub mod sort;
+
 pub mod expire;
 
 pub mod connection;
@@ -92,6 +94,7 @@ const FAMILIES: &[&[Row]] = &[
     increx::COMMANDS,
     string_compare::COMMANDS,
     key::COMMANDS,
+    sort::COMMANDS,
     expire::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,

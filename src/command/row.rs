@@ -186,6 +186,17 @@ pub mod key_flag {
     ];
 }
 
+/// How the number and the places of keys are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySearch {
+    /// From the first to the last of a range.
+    Range,
+    /// The arguments say how many there are, just before the first.
+    Counted,
+    /// Only the command itself can tell.
+    Unknown,
+}
+
 /// Where a command's keys stand among its arguments (argument 0 is the command's name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
@@ -197,8 +208,8 @@ pub struct KeySpec {
     pub step: u16,
     /// Bits of [`key_flag`].
     pub flags: u16,
-    /// The arguments say how many keys there are, just before the first.
-    pub is_counted: bool,
+    /// How they are found.
+    pub search: KeySearch,
 }
 
 impl KeySpec {
@@ -209,7 +220,7 @@ impl KeySpec {
             last: 0,
             step: 1,
             flags,
-            is_counted: false,
+            search: KeySearch::Range,
         }
     }
 
@@ -220,7 +231,18 @@ impl KeySpec {
             last: 0,
             step,
             flags,
-            is_counted: true,
+            search: KeySearch::Counted,
+        }
+    }
+
+    /// Keys whose places depend on the other arguments or even on what keys hold.
+    pub const fn unknown(flags: u16) -> KeySpec {
+        KeySpec {
+            first: 0,
+            last: 0,
+            step: 0,
+            flags,
+            search: KeySearch::Unknown,
         }
     }
 
@@ -231,13 +253,16 @@ impl KeySpec {
             last: -2,
             step: 1,
             flags,
-            is_counted: false,
+            search: KeySearch::Range,
         }
     }
 
     /// Index of the first key.
     pub const fn first_key(&self) -> usize {
-        self.first as usize + self.is_counted as usize
+        match self.search {
+            KeySearch::Counted => self.first as usize + 1,
+            KeySearch::Range | KeySearch::Unknown => self.first as usize,
+        }
     }
 
     /// Every `step`th argument up to the end.
@@ -247,7 +272,7 @@ impl KeySpec {
             last: -1,
             step,
             flags,
-            is_counted: false,
+            search: KeySearch::Range,
         }
     }
 }
