@@ -44,3 +44,5 @@ mod tidy;
 mod transcripts;
 #[path = "main/twin.rs"]
 mod twin;
+#[path = "main/types.rs"]
+mod types;

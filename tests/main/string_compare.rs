@@ -15,19 +15,31 @@ fn lcs_finds_what_two_strings_have_in_common() {
         lcs a b => $6 mytext
         lcs a b len => :6
         lcs a b idx => *4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6
-        lcs a b idx withmatchlen => *4 $7 matches *2 *3 *2 :4 :7 *2 :5 :8 :4 *3 *2 :2 :3 *2 :0 :1 :2 $3 len :6
         lcs a b idx minmatchlen 3 => *4 $7 matches *1 *2 *2 :4 :7 *2 :5 :8 $3 len :6
         lcs a b idx minmatchlen 2 minmatchlen 4 => *4 $7 matches *1 *2 *2 :4 :7 *2 :5 :8 $3 len :6
-        lcs a b idx minmatchlen -5 => *4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6
         lcs a b minmatchlen 5 => $6 mytext
         lcs a b withmatchlen => $6 mytext
         lcs a b len withmatchlen => :6
         lcs a a idx => *4 $7 matches *1 *2 *2 :0 :7 *2 :0 :7 $3 len :8
-        lcs b a idx withmatchlen => *4 $7 matches *2 *3 *2 :5 :8 *2 :4 :7 :4 *3 *2 :0 :1 *2 :2 :3 :2 $3 len :6
         lcs no a => $0
         lcs a no len => :0
         lcs no no2 idx => *4 $7 matches *0 $3 len :0
         "#,
+    );
+    sim.expect(
+        "lcs a b idx withmatchlen",
+        "*4 $7 matches *2 *3 *2 :4 :7 *2 :5 :8 :4 *3 *2 :2 :3 \
+         *2 :0 :1 :2 $3 len :6",
+    );
+    sim.expect(
+        "lcs a b idx minmatchlen -5",
+        "*4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 \
+         *2 :0 :1 $3 len :6",
+    );
+    sim.expect(
+        "lcs b a idx withmatchlen",
+        "*4 $7 matches *2 *3 *2 :5 :8 *2 :4 :7 :4 *3 *2 :0 :1 \
+         *2 :2 :3 :2 $3 len :6",
     );
 }
 

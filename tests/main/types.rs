@@ -1,0 +1,392 @@
+//! Commands on keys, with keys of every type; the replies are those of Redis 8.2.3.
+
+use mayfly::config::Permission;
+
+use crate::fill;
+use crate::increx::events;
+use crate::sim::Sim;
+
+/// The collections of [`filled`] and what they are.
+const KEYS: [(&str, &str, &str); 5] = [
+    ("l", "list", "listpack"),
+    ("i", "set", "intset"),
+    ("s", "set", "listpack"),
+    ("z", "zset", "listpack"),
+    ("h", "hash", "listpack"),
+];
+
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/// A server with a small collection of each form.
+fn filled() -> Sim {
+    let mut sim = Sim::new();
+    fill::list(&mut sim, "l", "a b");
+    fill::set(&mut sim, "i", "1 2");
+    fill::set(&mut sim, "s", "a b");
+    fill::zset(&mut sim, "z", "a b");
+    fill::hash(&mut sim, "h", "f v");
+    sim
+}
+
+/// A server with a big collection of each type.
+fn filled_big() -> Sim {
+    let mut sim = Sim::new();
+    let words: Vec<String> = (0..2_000).map(|i| format!("item-{i:05}")).collect();
+    let words = words.join(" ");
+    fill::list(&mut sim, "l", &words);
+    fill::set(&mut sim, "s", &words);
+    fill::zset(&mut sim, "z", &words);
+    fill::hash(&mut sim, "h", &words);
+    sim
+}
+
+#[test]
+fn every_type_tells_what_it_is() {
+    let mut sim = filled();
+    for (key, kind, encoding) in KEYS {
+        sim.expect(&format!("type {key}"), &format!("+{kind}"));
+        let len = encoding.len();
+        sim.expect(
+            &format!("object encoding {key}"),
+            &format!("${len} {encoding}"),
+        );
+        sim.expect(&format!("object refcount {key}"), ":1");
+        sim.expect(&format!("object idletime {key}"), ":0");
+        sim.expect(&format!("exists {key} {key}"), ":2");
+        sim.expect(&format!("touch {key}"), ":1");
+    }
+    let mut sim = filled_big();
+    sim.script(
+        "
+        object encoding l => $9 quicklist
+        object encoding s => $9 hashtable
+        object encoding z => $8 skiplist
+        object encoding h => $9 hashtable
+        type z => +zset
+        ",
+    );
+}
+
+#[test]
+fn scan_finds_keys_by_their_type() {
+    let mut sim = filled();
+    sim.run("set str x");
+    for (kind, found) in [
+        ("string", "*1 $3 str"),
+        ("list", "*1 $1 l"),
+        ("zset", "*1 $1 z"),
+        ("hash", "*1 $1 h"),
+        ("stream", "*0"),
+    ] {
+        let request = format!("scan 0 type {kind} count 1000");
+        sim.expect(&request, &format!("*2 $1 0 {found}"));
+    }
+    let sets = sim.run("scan 0 type SET count 1000");
+    assert!(
+        ["*2 $1 0 *2 $1 i $1 s", "*2 $1 0 *2 $1 s $1 i"].contains(&sets.as_str()),
+        "{sets}"
+    );
+}
+
+#[test]
+fn string_commands_leave_other_types_alone() {
+    for (key, kind, _) in KEYS {
+        let mut sim = filled();
+        for request in [
+            "get K",
+            "set K v get",
+            "set K v nx get",
+            "set K v xx get",
+            "set K v ifeq v",
+            "getset K v",
+            "getdel K",
+            "getex K",
+            "getex K ex 10",
+            "append K v",
+            "strlen K",
+            "setrange K 1 v",
+            "getrange K 0 -1",
+            "substr K 0 -1",
+            "incr K",
+            "decrby K 5",
+            "incrbyfloat K 1.5",
+            "increx K",
+            "digest K",
+        ] {
+            sim.expect(&request.replace('K', key), WRONG_TYPE);
+        }
+        sim.expect(&format!("mget {key}"), "*1 $-1");
+        sim.expect(&format!("setnx {key} v"), ":0");
+        sim.expect(&format!("msetnx {key} v other v"), ":0");
+        sim.expect(&format!("set {key} v nx"), "$-1");
+        sim.expect(&format!("type {key}"), &format!("+{kind}"));
+        sim.expect(&format!("ttl {key}"), ":-1");
+        // These overwrite whatever is there.
+        sim.expect(&format!("set {key} v xx px 5"), "+OK");
+        sim.expect(&format!("type {key}"), "+string");
+    }
+    for request in [
+        "set K v",
+        "mset K v",
+        "setex K 9 v",
+        "psetex K 9 v",
+        "msetex 1 K v",
+    ] {
+        for (key, ..) in KEYS {
+            let mut sim = filled();
+            sim.run(&request.replace('K', key));
+            sim.expect(&format!("get {key}"), "$1 v");
+        }
+    }
+}
+
+#[test]
+fn a_collection_lives_until_its_millisecond() {
+    for (key, kind, _) in KEYS {
+        for set in ["pexpire K 100", "pexpireat K 1700000000100"] {
+            let mut sim = filled();
+            sim.expect(&set.replace('K', key), ":1");
+            sim.clock.advance_ms(99);
+            sim.expect(&format!("pttl {key}"), ":1");
+            sim.expect(&format!("type {key}"), &format!("+{kind}"));
+            sim.clock.advance_ms(1);
+            sim.expect(&format!("type {key}"), "+none");
+            sim.expect(&format!("object encoding {key}"), "$-1");
+            sim.expect(&format!("sort {key} alpha"), "*0");
+            sim.expect("dbsize", ":4");
+        }
+    }
+}
+
+#[test]
+fn deadlines_of_collections_change_by_the_same_rules() {
+    let mut sim = filled();
+    sim.script(
+        r#"
+        expire l -1 gt => :0
+        expire l 10 xx => :0
+        expire l 10 nx => :1
+        expire l 20 gt => :1
+        ttl l => :20
+        expire l 5 lt => :1
+        persist l => :1
+        persist l => :0
+        expire l -1 => :1
+        exists l => :0
+        expire i 10 => :1
+        ttl i => :10
+        pexpireat i 1 => :1
+        exists i => :0
+        expire s 10 => :1
+        ttl s => :10
+        pexpireat s 1 => :1
+        exists s => :0
+        expire z -1 gt => :0
+        expire z 10 xx => :0
+        expire z 10 nx => :1
+        expire z 20 gt => :1
+        ttl z => :20
+        expire z 5 lt => :1
+        persist z => :1
+        persist z => :0
+        expire z -1 => :1
+        exists z => :0
+        expire h 10 => :1
+        ttl h => :10
+        pexpireat h 1 => :1
+        exists h => :0
+        "#,
+    );
+}
+
+#[test]
+fn collections_are_copied_renamed_and_moved_with_their_deadlines() {
+    let mut sim = filled();
+    sim.script(
+        r#"
+        expire l 100 => :1
+        copy l c => :1
+        copy l c => :0
+        copy l c replace => :1
+        object encoding c => $8 listpack
+        ttl c => :100
+        rename c l2 => +OK
+        ttl l2 => :100
+        renamenx l2 l => :0
+        move l2 1 => :1
+        exists l2 => :0
+        copy l l3 db 1 => :1
+        select 1 => +OK
+        type l2 => +list
+        ttl l3 => :100
+        select 0 => +OK
+        expire i 100 => :1
+        copy i c => :1
+        copy i c => :0
+        copy i c replace => :1
+        object encoding c => $6 intset
+        ttl c => :100
+        rename c i2 => +OK
+        ttl i2 => :100
+        renamenx i2 i => :0
+        move i2 1 => :1
+        exists i2 => :0
+        copy i i3 db 1 => :1
+        select 1 => +OK
+        type i2 => +set
+        ttl i3 => :100
+        select 0 => +OK
+        expire s 100 => :1
+        copy s c => :1
+        copy s c => :0
+        copy s c replace => :1
+        object encoding c => $8 listpack
+        ttl c => :100
+        rename c s2 => +OK
+        ttl s2 => :100
+        renamenx s2 s => :0
+        move s2 1 => :1
+        exists s2 => :0
+        copy s s3 db 1 => :1
+        select 1 => +OK
+        type s2 => +set
+        ttl s3 => :100
+        select 0 => +OK
+        expire z 100 => :1
+        copy z c => :1
+        copy z c => :0
+        copy z c replace => :1
+        object encoding c => $8 listpack
+        ttl c => :100
+        rename c z2 => +OK
+        ttl z2 => :100
+        renamenx z2 z => :0
+        move z2 1 => :1
+        exists z2 => :0
+        copy z z3 db 1 => :1
+        select 1 => +OK
+        type z2 => +zset
+        ttl z3 => :100
+        select 0 => +OK
+        expire h 100 => :1
+        copy h c => :1
+        copy h c => :0
+        copy h c replace => :1
+        object encoding c => $8 listpack
+        ttl c => :100
+        rename c h2 => +OK
+        ttl h2 => :100
+        renamenx h2 h => :0
+        move h2 1 => :1
+        exists h2 => :0
+        copy h h3 db 1 => :1
+        select 1 => +OK
+        type h2 => +hash
+        ttl h3 => :100
+        select 0 => +OK
+        sort l alpha => *2 $1 a $1 b
+        sort s alpha => *2 $1 a $1 b
+        sort z by nosort => *2 $1 a $1 b
+        rename h s => +OK
+        type s => +hash
+        rename l z => +OK
+        ttl z => :100
+        sort z by nosort => *2 $1 a $1 b
+        copy z s replace => :1
+        sort s by nosort => *2 $1 a $1 b
+        del s z i => :3
+        unlink s => :0
+        "#,
+    );
+}
+
+#[test]
+fn copies_of_big_collections_are_their_own() {
+    let mut sim = filled_big();
+    for key in ["l", "s", "z", "h"] {
+        sim.expect(&format!("copy {key} copy-{key}"), ":1");
+        sim.expect(&format!("rename {key} old-{key}"), "+OK");
+        sim.expect(&format!("del old-{key}"), ":1");
+        sim.jobs();
+    }
+    sim.expect("sort copy-l alpha limit 1999 1", "*1 $10 item-01999");
+    sim.expect("sort copy-s alpha limit 0 1", "*1 $10 item-00000");
+    sim.expect("sort copy-z by nosort limit 1000 1", "*1 $10 item-01000");
+    sim.expect("sort copy-l by nosort get copy-h->* limit 0 1", "*1 $-1");
+    sim.expect("object encoding copy-h", "$9 hashtable");
+    sim.expect("dbsize", ":4");
+}
+
+#[test]
+fn memory_usage_of_collections_grows_with_them() {
+    let usage = |sim: &mut Sim, key: &str| -> u64 {
+        let plain = sim.run(&format!("memory usage {key}"));
+        for samples in ["0", "5"] {
+            let sampled = sim.run(&format!("memory usage {key} samples {samples}"));
+            assert_eq!(sampled, plain);
+        }
+        let bytes = plain.strip_prefix(':').and_then(|n| n.parse().ok());
+        bytes.expect("a number of bytes")
+    };
+    let (mut small, mut big) = (filled(), filled_big());
+    for key in ["l", "s", "z", "h"] {
+        let (less, more) = (usage(&mut small, key), usage(&mut big, key));
+        assert!((20..200).contains(&less), "{key}: {less}");
+        // Each has 2,000 items of ten bytes, or half as many pairs.
+        assert!((20_000..400_000).contains(&more), "{key}: {more}");
+    }
+    small.script(
+        "
+        memory usage l samples -1 => {syntax error}
+        memory usage l samples => {syntax error}
+        memory usage none samples 5 => $-1
+        ",
+    );
+}
+
+#[test]
+fn debug_shows_collections_and_populate_spares_them() {
+    let mut sim = Sim::new();
+    sim.engine.config.debug_command = Permission::Yes;
+    fill::list(&mut sim, "key:1", "a b");
+    fill::hash(&mut sim, "h", "f v");
+    let shown = sim.run("debug object h");
+    assert!(shown.contains("encoding:listpack"), "{shown}");
+    sim.script(
+        "
+        debug populate 3 => +OK
+        dbsize => :4
+        type key:1 => +list
+        get key:2 => $7 value:2
+        ",
+    );
+}
+
+#[test]
+fn random_keys_are_of_any_type() {
+    let mut sim = filled();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        seen.insert(sim.run("randomkey"));
+    }
+    assert_eq!(seen.len(), KEYS.len(), "{seen:?}");
+}
+
+#[test]
+fn events_of_keys_are_the_same_for_every_type() {
+    for (key, ..) in KEYS {
+        let mut sim = filled();
+        for (request, expected) in [
+            ("expire K 100", "expire K"),
+            ("persist K", "persist K"),
+            ("copy K c", "copy_to c"),
+            ("rename c d", "rename_from c, rename_to d"),
+            ("move d 1", "move_from d"),
+            ("expire K -1", "del K"),
+            ("del K", ""),
+        ] {
+            let told = events(&mut sim, &request.replace('K', key));
+            assert_eq!(told, expected.replace('K', key), "{request}");
+        }
+    }
+}
