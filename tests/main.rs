@@ -12,10 +12,10 @@ mod cut;
 mod entries;
 #[path = "main/faults.rs"]
 mod faults;
-#[path = "main/hashes.rs"]
-mod hashes;
 #[path = "main/fill.rs"]
 mod fill;
+#[path = "main/hashes.rs"]
+mod hashes;
 #[path = "main/increx.rs"]
 mod increx;
 #[path = "main/limits.rs"]

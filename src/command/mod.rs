@@ -18,6 +18,7 @@ pub mod string;
 pub mod hash;
 
 pub mod set;
+
 pub mod increx;
 
 pub mod string_compare;
