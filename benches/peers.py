@@ -48,7 +48,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from typing import Callable, Iterator
+from typing import Callable, Iterable, Iterator
 
 HOST = "127.0.0.1"
 FULL_KEYS = 1_000_000  # what the goals are about
@@ -58,6 +58,7 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
 REPLY_TIMEOUT_S = 120.0
 LOAD_BATCH = 500
+ADDING = {"list": "RPUSH", "set": "SADD", "zset": "ZADD", "hash": "HSET"}  # by type
 LOAD_BATCHES_IN_FLIGHT = 4
 LOW_PRIORITY = 10  # nice value of load that runs beside a latency client
 
@@ -501,9 +502,29 @@ def benchmark_command(
 def benchmark_cpu_us(server: Server, test: str, keys: int, pipeline: int, requests: int) -> float:
     """Server CPU per request, in microseconds, while redis-benchmark sends `requests` of them."""
     command = benchmark_command(server, test, keys, pipeline, CLIENTS)
+    return run_benchmark(server, command, requests, test)
+
+
+def request_cpu_us(
+    server: Server, request: list[str], range_: int, pipeline: int, requests: int
+) -> float:
+    """The same for a request of one's own, in which `__rand_int__` stands for a random number."""
+    command = ["redis-benchmark", "-h", HOST, "-p", str(server.port), "--csv"]
+    command += ["-r", str(range_), "-P", str(pipeline), "-c", str(CLIENTS)]
+    return run_benchmark(server, command, requests, None, request)
+
+
+def run_benchmark(
+    server: Server,
+    command: list[str],
+    requests: int,
+    test: str | None,
+    request: Iterable[str] = (),
+) -> float:
+    """Runs redis-benchmark; the server's CPU per request, in microseconds."""
     before = cpu_ns(server.pid)
     done = subprocess.run(
-        [*command, "-n", str(requests)],
+        [*command, "-n", str(requests), *request],
         capture_output=True,
         text=True,
         timeout=600,
@@ -512,7 +533,7 @@ def benchmark_cpu_us(server: Server, test: str, keys: int, pipeline: int, reques
     used = cpu_ns(server.pid) - before
     server.check_alive()
     rows = list(csv.reader(done.stdout.splitlines()))
-    if done.returncode != 0 or not rows or rows[-1][0].lower() != test:
+    if done.returncode != 0 or not rows or test not in (None, rows[-1][0].lower()):
         raise MeasureError(f"redis-benchmark: {(done.stderr or done.stdout).strip()[-200:]}")
     return used / 1000 / requests
 
@@ -843,18 +864,33 @@ def measure_spread(program: Program, plan: Plan) -> Figures:
     }
 
 
+def element(kind: str, index: int) -> tuple[object, ...]:
+    """Element number `index` of a collection, as its command takes it."""
+    member = b"member:%09d" % index
+    if kind == "hash":
+        return (member, VALUES[index & 1023])
+    return (index, member) if kind == "zset" else (member,)
+
+
+def fill_collection(connection: Connection, kind: str, elements: int) -> None:
+    """A collection at the key `big`."""
+    for start in range(0, elements, LOAD_BATCH):
+        request: list[object] = [ADDING[kind], "big"]
+        for index in range(start, min(start + LOAD_BATCH, elements)):
+            request += element(kind, index)
+        connection.call(*request)
+
+
 def measure_big(program: Program, plan: Plan) -> Figures:
-    """A collection of as many elements as there are keys dies: the longest ping around it."""
+    """A collection of as many elements as there are keys is made and dies: the longest pings."""
     figures = {}
-    for kind, command in (("hash", "HSET"), ("zset", "ZADD")):
+    for kind in ADDING:
         with Server(program) as server, server.connect() as connection:
-            for start in range(0, plan.keys, LOAD_BATCH):
-                request: list[object] = [command, "big"]
-                for index in range(start, min(start + LOAD_BATCH, plan.keys)):
-                    member = b"member:%012d" % index
-                    value = VALUES[index & 1023]
-                    request += (member, value) if kind == "hash" else (index, member)
-                connection.call(*request)
+            start = time.monotonic()
+            with pinger(server) as pings:
+                run_at_low_priority(lambda: fill_by_its_own(server, kind, plan.keys))
+            made = pings.latencies_ms(start, time.monotonic())
+            figures[f"big_{kind}_made_ms"] = made[-1]
             deadline = wall_ms() + 1_500
             if connection.call("PEXPIREAT", "big", deadline) != 1:
                 raise MeasureError("PEXPIREAT was refused")
@@ -864,6 +900,58 @@ def measure_big(program: Program, plan: Plan) -> Figures:
             if connection.call("EXISTS", "big") != 0:
                 raise MeasureError("the collection is still there")
         figures[f"big_{kind}_ms"] = pings.latencies_ms(due - 0.1, due + 3)[-1]
+    return figures
+
+
+def fill_by_its_own(server: Server, kind: str, elements: int) -> None:
+    """Fills from another process, on a connection of that process."""
+    with server.connect() as connection:
+        fill_collection(connection, kind, elements)
+
+
+def measure_elements(program: Program, plan: Plan) -> Figures:
+    """Resident memory per element of one big collection of each type, and per small hash."""
+    figures = {}
+    for kind in ADDING:
+        with Server(program) as server, server.connect() as connection:
+            empty = settled_rss_bytes(server.pid)
+            fill_collection(connection, kind, plan.keys)
+            figures[f"element_{kind}_bytes"] = (settled_rss_bytes(server.pid) - empty) / plan.keys
+    with Server(program) as server, server.connect() as connection:
+        empty = settled_rss_bytes(server.pid)
+        for start in range(0, plan.keys, LOAD_BATCH):
+            indices = range(start, min(start + LOAD_BATCH, plan.keys))
+            requests = [encode("HSET", key(i), "field", "value%07d" % i) for i in indices]
+            connection.socket.sendall(b"".join(requests))
+            for _ in indices:
+                connection.reply()
+        figures["small_hash_bytes"] = (settled_rss_bytes(server.pid) - empty) / plan.keys
+    return figures
+
+
+# One request of each kind on collections, over 100,000 keys or members.
+COLLECTION_REQUESTS = {
+    "lpush": ["LPUSH", "list:__rand_int__", "element:__rand_int__"],
+    "rpop": ["RPOP", "list:__rand_int__"],
+    "sadd": ["SADD", "set", "element:__rand_int__"],
+    "hset": ["HSET", "hash:__rand_int__", "field:__rand_int__", "value:__rand_int__"],
+    "hget": ["HGET", "hash:__rand_int__", "field:__rand_int__"],
+    "zadd": ["ZADD", "zset", "__rand_int__", "element:__rand_int__"],
+    "zrange": ["ZRANGE", "zset", "100", "109"],
+}
+COLLECTION_RANGE = 100_000
+
+
+def measure_collections(program: Program, plan: Plan) -> Figures:
+    """Server CPU per request on collections, by pipeline depth."""
+    figures = {}
+    with Server(program) as server:
+        for pipeline in (64, 16, 1):
+            requests = plan.requests(pipeline) // 4
+            for name, request in COLLECTION_REQUESTS.items():
+                figures[f"{name}_p{pipeline}_us"] = request_cpu_us(
+                    server, request, COLLECTION_RANGE, pipeline, requests
+                )
     return figures
 
 
@@ -1038,8 +1126,29 @@ METRICS = [
         Goal(0.1),
     ),
     Metric("spread", "spread_max_percent", "the same, max %", Goal(0.5)),
-    Metric("big", "big_hash_ms", "hash of {keys} dies: longest ping, ms", Goal(5)),
-    Metric("big", "big_zset_ms", "zset of {keys} dies: longest ping, ms", Goal(5)),
+    *(
+        Metric("big", f"big_{kind}_made_ms", f"{kind} of {{keys}} is made: longest ping, ms", Goal(5))
+        for kind in ADDING
+    ),
+    *(
+        Metric("big", f"big_{kind}_ms", f"{kind} of {{keys}} dies: longest ping, ms", Goal(5))
+        for kind in ADDING
+    ),
+    *(
+        Metric("elements", f"element_{kind}_bytes", f"bytes per element, {kind} of {{keys}}", Goal(most))
+        for kind, most in {"list": 18.7, "set": 45, "zset": 89, "hash": 72}.items()
+    ),
+    Metric("elements", "small_hash_bytes", "bytes per hash of one field", Goal(76)),
+    *(
+        Metric(
+            "collections",
+            f"{name}_p{pipeline}_us",
+            f"CPU per {name.upper()}, " + (f"pipeline {pipeline}, us" if pipeline > 1 else "no pipeline, us"),
+            Goal(ratio_at_most=0.7 if pipeline > 1 else 0.95),
+        )
+        for pipeline in (64, 16, 1)
+        for name in COLLECTION_REQUESTS
+    ),
     Metric(
         "growth",
         "growth_p999_ms",
@@ -1064,6 +1173,8 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "inflow": measure_inflow,
     "spread": measure_spread,
     "big": measure_big,
+    "elements": measure_elements,
+    "collections": measure_collections,
     "growth": measure_growth,
     "bgsave": measure_bgsave,
     "restore": measure_restore,

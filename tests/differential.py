@@ -2,10 +2,12 @@
 
     python tests/differential.py [--count N] [--seed S] [--protocol 2|3]
 
-Both servers are started on free ports of 127.0.0.1 and stopped at the end. Replies may differ only
-as the rules in `equal` say: remaining times within a tolerance, KEYS and SCAN as sets, DBSIZE
-(Redis counts dead keys), OBJECT ENCODING of integers (Mayfly derives it from the value). Prints
-the seed, so that a run can be repeated. Needs redis-py, for its connection and parser.
+Both servers are started on free ports of 127.0.0.1 and stopped at the end, with small limits for
+packed collections, so that both forms are met. Replies may differ only as the rules in `equal` say:
+remaining times within a tolerance; what has no order as sets; random draws by their number; DBSIZE
+(Redis counts dead keys); OBJECT ENCODING of integers (Mayfly derives it from the value) and of small
+lists and sets (Redis 7.0 has no listpack for them). Prints the seed, so that a run can be repeated.
+Needs redis-py, for its connection and parser.
 """
 
 import argparse
@@ -27,6 +29,16 @@ TTLS = [["EX", "1000"], ["PX", "1000000"], ["EXAT", "99999999999"], ["PXAT", "99
         ["EX", "0"], ["PX", "abc"], ["KEEPTTL"], [], ["EX"], ["EX", "100", "PX", "100000"], ["EXAT", "1"]]
 CONDITIONS = [[], ["NX"], ["XX"], ["GT"], ["LT"], ["NX", "GT"], ["GT", "LT"], ["FOO"], ["XX", "GT"]]
 TTL_TOLERANCE = 200
+MEMBERS = ["", "a", "b", "c", "d", "1", "2", "-7", "300", "70000", "5000000000", "x" * 30, "y" * 70, "a b", "007"]
+SCORES = ["0", "1", "-1", "2.5", "1e10", "inf", "-inf", "3", "3", "3", "nan", "abc", "", "0x10", "1e400"]
+SCORE_BOUNDS = ["-inf", "+inf", "0", "1", "(1", "3", "(3", "abc", "(", "nan", "(inf"]
+LEX_BOUNDS = ["-", "+", "[a", "(a", "[c", "(d", "[", "(", "x", "+x", "[1"]
+INDEXES = ["0", "1", "-1", "2", "-2", "5", "100", "-100", "x", "9223372036854775807", "-9223372036854775808"]
+COUNTS = ["0", "1", "2", "3", "10", "-1", "-3", "x", "9223372036854775807"]
+LIMITS = {"hash-max-listpack-entries": 6, "hash-max-listpack-value": 40, "set-max-intset-entries": 5,
+          "zset-max-listpack-entries": 6, "zset-max-listpack-value": 40, "list-max-listpack-size": 5}
+UNORDERED = {"KEYS", "SMEMBERS", "SINTER", "SUNION", "SDIFF", "HKEYS", "HVALS"}
+RANDOM = {"SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER"}
 TTL_COMMANDS = {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}
 
 
@@ -69,7 +81,137 @@ def commands(rng):
         lambda: ["MULTI"], lambda: ["EXEC"], lambda: ["EXEC"], lambda: ["DISCARD"],
         lambda: ["WATCH", key()], lambda: ["UNWATCH"],
     ]
-    return strings + keys + deadlines * 2 + others
+    return {"strings": strings, "keys": keys + deadlines * 2 + others}
+
+
+def list_commands(rng):
+    """The same for lists."""
+    key, one = (lambda: rng.choice(KEYS)), rng.choice
+    item, index, count = (lambda: one(MEMBERS)), (lambda: one(INDEXES)), (lambda: one(COUNTS))
+    items = lambda: [item() for _ in range(one([1, 1, 2, 4]))]
+    side = lambda: one(["LEFT", "RIGHT", "left", "UP"])
+    position = lambda: one([[], ["RANK", index()], ["COUNT", count()], ["MAXLEN", count()], ["RANK", "-1", "COUNT", "0"],
+                            ["COUNT", "2", "MAXLEN", "3"], ["RANK"], ["FOO", "1"]])
+    return [
+        lambda: ["LPUSH", key()] + items(), lambda: ["RPUSH", key()] + items(), lambda: ["RPUSH", key()] + items(),
+        lambda: ["LPUSHX", key()] + items(), lambda: ["RPUSHX", key()] + items(), lambda: ["LPUSH", key()],
+        lambda: ["LPOP", key()] + one([[], [], [count()]]), lambda: ["RPOP", key()] + one([[], [], [count()]]),
+        lambda: ["LLEN", key()], lambda: ["LRANGE", key(), index(), index()], lambda: ["LRANGE", key(), "0", "-1"],
+        lambda: ["LINDEX", key(), index()], lambda: ["LSET", key(), index(), item()],
+        lambda: ["LINSERT", key(), one(["BEFORE", "AFTER", "BESIDE"]), item(), item()],
+        lambda: ["LREM", key(), count(), item()],
+        lambda: ["LTRIM", key(), index(), index()] if rng.random() < 0.3 else ["LTRIM", key(), "0", "-2"],
+        lambda: ["LPOS", key(), item()] + position(),
+        lambda: ["LMOVE", key(), key(), side(), side()], lambda: ["RPOPLPUSH", key(), key()],
+        lambda: ["LMPOP", one(["1", "2", "2", "0", "x", "3"]), key(), key(), side()] + one([[], ["COUNT", count()]]),
+        lambda: ["BLPOP", key(), key(), "0.001"], lambda: ["BRPOP", key(), one(["0.001", "-1", "x"])],
+        lambda: ["BLMOVE", key(), key(), side(), side(), "0.001"], lambda: ["BRPOPLPUSH", key(), key(), "0.001"],
+        lambda: ["BLMPOP", "0.001", "2", key(), key(), side()],
+    ]
+
+
+def hash_commands(rng):
+    """The same for hashes."""
+    key, one = (lambda: rng.choice(KEYS)), rng.choice
+    field, value, number, count = (lambda: one(MEMBERS)), (lambda: one(VALUES)), (lambda: one(NUMBERS)), (lambda: one(COUNTS))
+    pairs = lambda: [one([field(), value()]) for _ in range(one([1, 2, 2, 2, 4, 8]))]
+    return [
+        lambda: ["HSET", key()] + pairs(), lambda: ["HSET", key(), field(), value()],
+        lambda: ["HSET", key(), field(), value(), field(), value()], lambda: ["HMSET", key()] + pairs(),
+        lambda: ["HSETNX", key(), field(), value()], lambda: ["HGET", key(), field()],
+        lambda: ["HMGET", key(), field(), field(), field()], lambda: ["HGETALL", key()], lambda: ["HKEYS", key()],
+        lambda: ["HVALS", key()], lambda: ["HLEN", key()], lambda: ["HEXISTS", key(), field()],
+        lambda: ["HDEL", key(), field()], lambda: ["HDEL", key(), field(), field(), field()],
+        lambda: ["HSTRLEN", key(), field()], lambda: ["HINCRBY", key(), field(), number()],
+        lambda: ["HINCRBYFLOAT", key(), field(), one(["0.1", "3e-10", "abc", "1e300", "-2", "inf"])],
+        lambda: ["HRANDFIELD", key()] + one([[], [count()], [count(), "WITHVALUES"], [count(), "FOO"]]),
+        lambda: ["HSCAN", key(), "0", "COUNT", "1000"] + one([[], ["MATCH", "*a*"], ["MATCH", "[0-9]*"]]),
+        lambda: ["HSCAN", key(), one(["x", "0"]), "COUNT", one(["0", "x", "1000"])],
+    ]
+
+
+def set_commands(rng):
+    """The same for sets."""
+    key, one = (lambda: rng.choice(KEYS)), rng.choice
+    member, count = (lambda: one(MEMBERS)), (lambda: one(COUNTS))
+    members = lambda: [member() for _ in range(one([1, 1, 2, 4, 7]))]
+    keys = lambda: [key() for _ in range(one([1, 2, 3]))]
+    return [
+        lambda: ["SADD", key()] + members(), lambda: ["SADD", key()] + members(),
+        lambda: ["SADD", key()] + [str(rng.randrange(-5, 9)) for _ in range(one([1, 3, 6]))],
+        lambda: ["SREM", key()] + members(), lambda: ["SMEMBERS", key()], lambda: ["SISMEMBER", key(), member()],
+        lambda: ["SMISMEMBER", key()] + members(), lambda: ["SCARD", key()], lambda: ["SPOP", key(), "100"],
+        lambda: ["SPOP", key(), one(["0", "-1", "x"])], lambda: ["SRANDMEMBER", key()] + one([[], [count()]]),
+        lambda: ["SMOVE", key(), key(), member()], lambda: ["SINTER"] + keys(), lambda: ["SUNION"] + keys(),
+        lambda: ["SDIFF"] + keys(), lambda: ["SINTERSTORE", key()] + keys(), lambda: ["SUNIONSTORE", key()] + keys(),
+        lambda: ["SDIFFSTORE", key()] + keys(),
+        lambda: ["SINTERCARD", one(["1", "2", "0", "x", "9"]), key(), key()] + one([[], ["LIMIT", count()]]),
+        lambda: ["SSCAN", key(), "0", "COUNT", "1000"] + one([[], ["MATCH", "*a*"]]),
+    ]
+
+
+def zset_commands(rng):
+    """The same for sorted sets."""
+    key, one = (lambda: rng.choice(KEYS)), rng.choice
+    member, score, index, count = (lambda: one(MEMBERS)), (lambda: one(SCORES)), (lambda: one(INDEXES)), (lambda: one(COUNTS))
+    pairs = lambda: [word for _ in range(one([1, 1, 2, 4])) for word in (score(), member())]
+    good = lambda: [word for _ in range(one([1, 3, 5])) for word in (one(SCORES[:10]), member())]
+    low, high, lex = (lambda: one(SCORE_BOUNDS)), (lambda: one(SCORE_BOUNDS)), (lambda: one(LEX_BOUNDS))
+    flags = lambda: one([[], [], ["NX"], ["XX"], ["GT"], ["LT"], ["CH"], ["XX", "CH"], ["GT", "CH"], ["NX", "GT"], ["INCR"],
+                         ["XX", "INCR"], ["NX", "XX"], ["GT", "LT"]])
+    scores, limit = (lambda: one([[], ["WITHSCORES"]])), (lambda: one([[], [], ["LIMIT", index(), count()]]))
+    by = lambda: one([[index(), index()], [low(), high(), "BYSCORE"], [lex(), lex(), "BYLEX"]])
+    keys = lambda: one([["1", key()], ["2", key(), key()], ["2", key(), key()], ["3", key(), key(), key()], ["0", key()], ["x", key()],
+                        ["5", key()]])
+    mixing = lambda: one([[], [], ["WEIGHTS", one(["2", "-1", "x"]), "0.5"], ["AGGREGATE", one(["MIN", "MAX", "SUM", "FOO"])]])
+    return [
+        lambda: ["ZADD", key()] + flags() + pairs(), lambda: ["ZADD", key()] + good(), lambda: ["ZADD", key()] + good(),
+        lambda: ["ZADD", key(), "0", member(), "0", member(), "0", member()],
+        lambda: ["ZINCRBY", key(), score(), member()], lambda: ["ZREM", key(), member(), member()],
+        lambda: ["ZSCORE", key(), member()], lambda: ["ZMSCORE", key(), member(), member()], lambda: ["ZCARD", key()],
+        lambda: ["ZCOUNT", key(), low(), high()], lambda: ["ZLEXCOUNT", key(), lex(), lex()],
+        lambda: [one(["ZRANK", "ZREVRANK"]), key(), member()],
+        lambda: ["ZRANGE", key()] + by() + one([[], ["REV"]]) + limit() + scores(), lambda: ["ZRANGE", key(), "0", "-1", "WITHSCORES"],
+        lambda: ["ZREVRANGE", key(), index(), index()] + scores(),
+        lambda: [one(["ZRANGEBYSCORE", "ZREVRANGEBYSCORE"]), key(), low(), high()] + scores() + limit(),
+        lambda: [one(["ZRANGEBYLEX", "ZREVRANGEBYLEX"]), key(), lex(), lex()] + limit(),
+        lambda: ["ZRANGESTORE", key(), key()] + by() + one([[], ["REV"]]) + limit(),
+        lambda: ["ZREMRANGEBYRANK", key(), index(), index()], lambda: ["ZREMRANGEBYSCORE", key(), low(), high()],
+        lambda: ["ZREMRANGEBYLEX", key(), lex(), lex()],
+        lambda: [one(["ZPOPMIN", "ZPOPMAX"]), key()] + one([[], [count()]]),
+        lambda: ["ZMPOP"] + keys() + [one(["MIN", "MAX", "MID"])] + one([[], ["COUNT", count()]]),
+        lambda: [one(["ZUNION", "ZINTER"])] + keys() + mixing() + scores(), lambda: ["ZDIFF"] + keys() + scores(),
+        lambda: [one(["ZUNIONSTORE", "ZINTERSTORE"]), key()] + keys() + mixing(), lambda: ["ZDIFFSTORE", key()] + keys(),
+        lambda: ["ZINTERCARD"] + keys() + one([[], ["LIMIT", count()]]),
+        lambda: ["ZRANDMEMBER", key()] + one([[], [count()], [count(), "WITHSCORES"]]),
+        lambda: ["ZSCAN", key(), "0", "COUNT", "1000"] + one([[], ["MATCH", "*a*"]]),
+        lambda: ["BZPOPMIN", key(), key(), "0.001"], lambda: ["BZPOPMAX", key(), one(["0.001", "-1", "x"])],
+        lambda: ["BZMPOP", "0.001", "2", key(), key(), "MIN"],
+    ]
+
+
+def sort_commands(rng):
+    """The same for SORT and LCS."""
+    key, one = (lambda: rng.choice(KEYS)), rng.choice
+    options = lambda: one([[], ["ALPHA"], ["ALPHA", "DESC"], ["LIMIT", "0", "2", "ALPHA"], ["DESC"], ["BY", "nosort"], ["GET", "#", "ALPHA"],
+                           ["BY", "w_*", "ALPHA"], ["GET", "w_*", "GET", "#", "ALPHA"], ["BY", "a->*", "ALPHA"], ["FOO"], ["LIMIT", "1"]])
+    return [
+        lambda: ["SORT", key()] + options(), lambda: ["SORT_RO", key()] + options(),
+        lambda: ["SORT", key(), "ALPHA", "STORE", key()], lambda: ["SET", "w_" + one(MEMBERS), one(VALUES)],
+        lambda: ["LCS", key(), key()] + one([[], ["LEN"], ["IDX"], ["IDX", "WITHMATCHLEN"], ["IDX", "MINMATCHLEN", "2"], ["LEN", "IDX"]]),
+    ]
+
+
+def flat(reply):
+    """A reply without order: fields stay with their values."""
+    if isinstance(reply, dict):
+        return sorted(reply.items())
+    return sorted(reply)
+
+
+def pairs_of(reply):
+    """Alternating names and values as pairs."""
+    return sorted(zip(reply[::2], reply[1::2])) if reply and not isinstance(reply[0], list) else sorted(map(tuple, reply))
 
 
 def equal(command, ours, theirs):
@@ -77,8 +219,22 @@ def equal(command, ours, theirs):
     name = command[0]
     if ours == theirs:
         return True
-    if name == "KEYS" and isinstance(ours, list) and isinstance(theirs, list):
-        return sorted(ours) == sorted(theirs)
+    are_many = isinstance(ours, (list, set, dict)) and type(ours) is type(theirs)
+    if name in UNORDERED and are_many:
+        return flat(ours) == flat(theirs)
+    if name == "HGETALL" and are_many:
+        return ours == theirs if isinstance(ours, dict) else pairs_of(ours) == pairs_of(theirs)
+    if name in ("HSCAN", "ZSCAN") and are_many:
+        return ours[0] == theirs[0] and pairs_of(ours[1]) == pairs_of(theirs[1])
+    if name == "SSCAN" and are_many:
+        return ours[0] == theirs[0] and flat(ours[1]) == flat(theirs[1])
+    if name == "SPOP" and are_many:
+        return flat(ours) == flat(theirs)
+    if name.startswith("SORT") and "BY" in command and "GET" not in command and are_many:
+        # A set has no order of its own, and neither have elements of the same weight.
+        return "LIMIT" in command or flat(ours) == flat(theirs)
+    if name in RANDOM:
+        return type(ours) is type(theirs) and (not are_many or len(ours) == len(theirs))
     if name == "SCAN" and isinstance(ours, list) and isinstance(theirs, list):
         return sorted(ours[1]) == sorted(theirs[1])
     if name in TTL_COMMANDS and isinstance(ours, int) and isinstance(theirs, int):
@@ -87,6 +243,8 @@ def equal(command, ours, theirs):
         return ours <= theirs
     if name == "OBJECT" and ours == b"int":
         return theirs in (b"embstr", b"raw")
+    if name == "OBJECT" and ours == b"listpack":
+        return theirs in (b"quicklist", b"hashtable")
     return False
 
 
@@ -143,9 +301,13 @@ def equal_exec(queued, ours, theirs):
     return len(ours) == len(theirs) == len(queued) and all(map(equal, queued, ours, theirs))
 
 
-def run(ours, theirs, rng, count):
+def run(ours, theirs, rng, count, families):
     """Sends `count` commands to both; the number of differences."""
-    makers = commands(rng)
+    known = {**commands(rng), "lists": list_commands(rng), "hashes": hash_commands(rng), "sets": set_commands(rng),
+             "zsets": zset_commands(rng), "sort": sort_commands(rng)}
+    makers = [maker for family in families or known for maker in known[family]]
+    for limit, value in LIMITS.items():
+        ask(ours, ["CONFIG", "SET", limit, value]), ask(theirs, ["CONFIG", "SET", limit, value])
     differences = 0
     queued = None
     for step in range(count):
@@ -175,13 +337,14 @@ def main():
     parser.add_argument("--oracle", default="redis-server")
     parser.add_argument("--count", type=int, default=30_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--family", action="append", help="strings, keys, lists, hashes, sets, zsets, sort; all by default")
     parser.add_argument("--protocol", type=int, default=2, choices=(2, 3))
     options = parser.parse_args()
     print(f"seed {options.seed}, protocol {options.protocol}")
     servers = [Server(options.mayfly), Server(options.oracle)]
     try:
         connections = [server.connect(options.protocol) for server in servers]
-        failed = run(*connections, random.Random(options.seed), options.count)
+        failed = run(*connections, random.Random(options.seed), options.count, options.family)
     finally:
         for server in servers:
             server.stop()
