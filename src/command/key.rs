@@ -582,7 +582,7 @@ pub(super) enum Scanned {
     Keys,
     /// The fields of a hash: HSCAN.
     Fields,
-    /// The members of a set: SSCAN.
+    /// The members of a set or sorted set: SSCAN, ZSCAN.
     Members,
 }
 

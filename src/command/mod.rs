@@ -22,6 +22,13 @@ pub mod set;
 pub mod increx;
 
 pub mod string_compare;
+pub mod zset;
+
+pub mod zset_range;
+
+pub mod zset_pop;
+
+pub mod zset_combine;
 
 pub mod key;
 
@@ -94,6 +101,10 @@ const FAMILIES: &[&[Row]] = &[
     set::COMMANDS,
     increx::COMMANDS,
     string_compare::COMMANDS,
+    zset::COMMANDS,
+    zset_range::COMMANDS,
+    zset_pop::COMMANDS,
+    zset_combine::COMMANDS,
     key::COMMANDS,
     sort::COMMANDS,
     expire::COMMANDS,

@@ -736,9 +736,9 @@ impl ZsetMut<'_> {
         }
     }
 
-    /// Makes the set big if `expected` members more would not fit the small form.
+    /// Makes the set big if `expected` members are more than a small one may have.
     pub fn prepare(&mut self, expected: usize) {
-        if self.view().len() + expected > self.limits.entries_max {
+        if expected > self.limits.entries_max {
             self.grow();
         }
     }

@@ -640,6 +640,11 @@ impl Live<'_> {
         SmallRng::from_rng(self.rng())
     }
 
+    /// The hash that places keys and members.
+    pub fn placement(&self) -> Placement {
+        self.space.placement
+    }
+
     fn clock(&self) -> u16 {
         Keyspace::clock(self.reading)
     }

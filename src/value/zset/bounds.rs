@@ -12,23 +12,20 @@ pub struct ScoreBound {
 }
 
 impl ScoreBound {
-    /// Reads `1.5` or `(1.5`, as Redis 7 does: white space before the number and everything from a
-    /// zero byte on is ignored, no number at all is zero, and a number of any size will do.
+    /// Reads `1.5` or `(1.5`, as Redis 8 does: everything from a zero byte on is ignored, no number
+    /// at all is zero, and a number of any size will do, but only a decimal one.
     pub fn parse(text: &[u8]) -> Option<ScoreBound> {
         let (is_exclusive, number) = match text {
             [b'(', number @ ..] => (true, number),
             number => (false, number),
         };
         let number = number.split(|&byte| byte == 0).next().unwrap_or_default();
-        if number.is_empty() {
-            return Some(ScoreBound {
-                score: 0.0,
-                is_exclusive,
-            });
-        }
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-        let start = number.iter().position(|byte| !is_space(byte))?;
-        let score = parse_f64_saturating(&number[start..])?;
+        let is_hex = number.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x'));
+        let score = match number {
+            [] => 0.0,
+            _ if is_hex => return None,
+            _ => parse_f64_saturating(number)?,
+        };
         Some(ScoreBound {
             score,
             is_exclusive,
@@ -120,16 +117,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn score_bounds_are_read_as_redis_7_reads_them() {
+    fn score_bounds_are_read_as_redis_8_reads_them() {
         let read = |text: &str| {
             let bound = ScoreBound::parse(text.as_bytes())?;
             Some((bound.score, bound.is_exclusive))
         };
         for (text, score) in [
             ("", 0.0),
-            (" 1", 1.0),
-            ("\t1", 1.0),
-            ("\x0b\x0c\r\n1", 1.0),
             ("1\0abc", 1.0),
             ("\0", 0.0),
             ("1e400", f64::INFINITY),
@@ -138,12 +132,6 @@ mod tests {
             ("inf", f64::INFINITY),
             ("+inf", f64::INFINITY),
             ("-Infinity", f64::NEG_INFINITY),
-            ("0x1", 1.0),
-            ("0X1p1", 2.0),
-            ("0x.8", 0.5),
-            ("0x1p9999", f64::INFINITY),
-            ("-0x1p9999", f64::NEG_INFINITY),
-            ("0x1p-9999", 0.0),
             ("1.", 1.0),
             (".5", 0.5),
             ("+1", 1.0),
@@ -153,8 +141,8 @@ mod tests {
             assert_eq!(read(&format!("({text}")), Some((score, true)), "({text:?}");
         }
         for text in [
-            "1 ", " (1", "nan", "0x", "0x1p", "1e", ".", "+", "-", "--1", "[1", "((1", "1_0", "1d",
-            "+ 1", "infx", " ", "1e5 ",
+            "1 ", " 1", "\t1", " (1", "nan", "0x", "0x1", "0X1p1", "0x1p", "1e", ".", "+", "-",
+            "--1", "[1", "((1", "1_0", "1d", "+ 1", "infx", " ", "1e5 ",
         ] {
             assert_eq!(read(text), None, "{text:?}");
             assert_eq!(read(&format!("({text}")), None, "({text:?}");
