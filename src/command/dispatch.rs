@@ -22,11 +22,12 @@ use super::row::flag;
 use super::transaction::discard_transaction;
 use super::{Entry, Handler, table};
 use crate::clock::Clock;
+use crate::engine::blocking::Ticket;
 use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, Session, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
 use crate::resp::output::Mark;
-use crate::resp::reply::{QUEUED, Reply};
+use crate::resp::reply::QUEUED;
 use crate::resp::request::ArgRange;
 use crate::store::entry::Slot;
 
@@ -223,7 +224,9 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
     let session = &mut engine.sessions[key];
     session.input = input;
     session.input_lent = (0, 0);
+    // What a client that waits has sent behind its request is not looked at yet.
     if session.input.waiting() == 0
+        && !session.is_held()
         && let Some(error) = session.input.error
     {
         let text = format!("ERR {error}");
@@ -338,7 +341,9 @@ fn release_pushes(engine: &mut Engine, key: SessionKey) {
 #[cold]
 fn serve_waiting(engine: &mut Engine) {
     while let Some((db, name)) = engine.blocking.next_ready() {
-        for key in engine.blocking.waiting(db, &name) {
+        let mut last = Ticket::default();
+        while let Some((ticket, key)) = engine.blocking.next_waiting(db, &name, last) {
+            last = ticket;
             let live = engine.keyspace.live(db as usize, &engine.reading);
             let Some(kind) = live.peek(&name).map(Slot::kind) else {
                 break;
@@ -353,28 +358,20 @@ fn serve_waiting(engine: &mut Engine) {
 /// Runs the command of a waiting client once more.
 fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
     let session = &engine.sessions[key];
-    let mark = session.output.mark();
-    let is_silent = session
-        .blocked
-        .as_ref()
-        .is_some_and(|blocked| blocked.is_silent);
+    let (mark, commands) = (session.output.mark(), session.commands);
     engine.executing = Some(key);
-    run(
-        engine,
-        key,
-        request.row,
-        Args::new(request.source(), &request.ranges),
-    );
+    let args = Args::new(request.source(), &request.ranges);
+    run(engine, key, request.row, args);
     engine.executing = None;
-    if engine.still_waits(key) {
-        return;
-    }
-    engine.unblock(key);
-    if is_silent {
-        engine.sessions[key].output.truncate_to(mark);
+    // It was counted when it came.
+    engine.sessions[key].commands = commands;
+    if !engine.still_waits(key) {
+        if engine.unblock(key).is_some_and(|blocked| blocked.is_silent) {
+            engine.sessions[key].output.truncate_to(mark);
+        }
+        engine.make_ready(key);
     }
     release_pushes(engine, key);
-    engine.make_ready(key);
 }
 
 /// Takes a reply back that the client does not want, and moves CLIENT REPLY SKIP on by one
@@ -530,16 +527,9 @@ fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
 /// Runs an admitted command, settles what it met and publishes what it changed.
 pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
     let entry = table().entry(number);
-    let session = &mut engine.sessions[key];
     let result = match entry.row.handler {
         Handler::Data(handler) => {
-            if !session.is_unflushed {
-                session.is_unflushed = true;
-                engine.unflushed.push(key);
-            }
-            let mut live = engine.keyspace.live(session.db, &engine.reading);
-            live.is_touching = !session.is_no_touch;
-            let mut reply = Reply::new(&mut session.output, session.protocol);
+            let (mut live, mut reply) = engine.live_and_reply(key);
             handler(&mut live, args, &mut reply)
         }
         Handler::Engine(handler) => handler(engine, key, args),

@@ -10,6 +10,9 @@
 //!                                                    client tries again, first come first served
 //! ```
 //!
+//! Whoever begins to wait draws a ticket; queues and timeouts are ordered by tickets, so that
+//! joining and leaving cost the same however many others wait for the key.
+//!
 //! Invariants: a session has [`Session::blocked`] iff it is in the queue of each of its keys, and
 //! among the timeouts if it has one. Nobody blocks inside EXEC.
 //!
@@ -17,7 +20,8 @@
 //!
 //! [`Session::blocked`]: super::session::Session::blocked
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 use super::Engine;
 use super::session::{Queued, Replies, SessionKey};
@@ -30,12 +34,17 @@ pub struct Blocked {
     /// The keys, each once.
     keys: Vec<Box<[u8]>>,
     db: u16,
-    /// When it gives up, in ms of monotonic time.
-    until_ms: Option<u64>,
+    ticket: Ticket,
+    /// When it gives up, in microseconds of monotonic time.
+    until_us: Option<u64>,
     wait: Wait,
     /// It wants no reply.
     pub is_silent: bool,
 }
+
+/// A place in the order of arrival; never drawn twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
 
 /// How a command waits.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +53,8 @@ pub struct Wait {
     pub kind: Kind,
     /// For how long, in ms; 0 is for ever.
     pub timeout_ms: u64,
-    /// What it is told when that is over.
+    /// What it is told inside EXEC, where nobody waits. When the time is over, whoever has waited
+    /// is told so by a null array.
     pub nothing: Nothing,
 }
 
@@ -57,15 +67,25 @@ pub enum Nothing {
     NullArray,
 }
 
+/// Who waits for one key.
+#[derive(Default)]
+struct Waiting {
+    clients: BTreeMap<Ticket, SessionKey>,
+    /// The key is among the ready ones.
+    is_ready: bool,
+}
+
 /// All waiting clients.
 #[derive(Default)]
 pub struct Blocking {
-    /// Who waits for which key, by database, in order of arrival.
-    dbs: BTreeMap<u16, BTreeMap<Box<[u8]>, VecDeque<SessionKey>>>,
-    /// When who gives up.
-    timeouts: BTreeSet<(u64, SessionKey)>,
+    /// Who waits for which key, by database.
+    dbs: BTreeMap<u16, BTreeMap<Box<[u8]>, Waiting>>,
+    /// When who gives up; at the same time, in order of arrival.
+    timeouts: BTreeMap<(u64, Ticket), SessionKey>,
     /// Keys that have changed and are waited for, in order.
     ready: VecDeque<(u16, Box<[u8]>)>,
+    /// The ticket drawn last.
+    last: Ticket,
     clients: usize,
 }
 
@@ -99,51 +119,86 @@ impl Blocking {
 
     /// The next such key.
     pub fn next_ready(&mut self) -> Option<(u16, Box<[u8]>)> {
-        self.ready.pop_front()
+        let (db, key) = self.ready.pop_front()?;
+        if let Some(waiting) = self.waiting_mut(db, &key) {
+            waiting.is_ready = false;
+        }
+        Some((db, key))
     }
 
-    /// Who waits for a key, in order.
-    pub fn waiting(&self, db: u16, key: &[u8]) -> Vec<SessionKey> {
-        let queue = self.dbs.get(&db).and_then(|keys| keys.get(key));
-        queue.map_or_else(Vec::new, |queue| queue.iter().copied().collect())
+    /// Who waits for a key, next in order after whoever has this ticket; the first for
+    /// [`Ticket::default`], which nobody has.
+    pub fn next_waiting(&self, db: u16, key: &[u8], after: Ticket) -> Option<(Ticket, SessionKey)> {
+        let waiting = self.dbs.get(&db)?.get(key)?;
+        let later = (Bound::Excluded(after), Bound::Unbounded);
+        let (&ticket, &session) = waiting.clients.range(later).next()?;
+        Some((ticket, session))
     }
 
     /// A key has changed.
     pub fn note_change(&mut self, db: u16, key: &[u8]) {
-        let is_waited_for = self.dbs.get(&db).is_some_and(|keys| keys.contains_key(key));
-        let is_noted = || {
-            self.ready
-                .iter()
-                .any(|(at, name)| *at == db && **name == *key)
-        };
-        if is_waited_for && !is_noted() {
+        if let Some(waiting) = self.waiting_mut(db, key)
+            && !std::mem::replace(&mut waiting.is_ready, true)
+        {
             self.ready.push_back((db, key.into()));
         }
     }
 
     /// All keys of a database may have changed: SWAPDB.
     pub fn note_all(&mut self, db: u16) {
-        let keys = self.dbs.get(&db).into_iter().flat_map(BTreeMap::keys);
-        self.ready.extend(keys.map(|key| (db, key.clone())));
+        for (key, waiting) in self.dbs.get_mut(&db).into_iter().flatten() {
+            if !std::mem::replace(&mut waiting.is_ready, true) {
+                self.ready.push_back((db, key.clone()));
+            }
+        }
     }
 
-    fn remove(&mut self, session: SessionKey, blocked: &Blocked) {
-        self.clients -= 1;
-        if let Some(until_ms) = blocked.until_ms {
-            self.timeouts.remove(&(until_ms, session));
+    fn waiting_mut(&mut self, db: u16, key: &[u8]) -> Option<&mut Waiting> {
+        self.dbs.get_mut(&db)?.get_mut(key)
+    }
+
+    /// Puts a client into the queues of these keys; its ticket, and the keys, each once.
+    fn add<'k>(
+        &mut self,
+        session: SessionKey,
+        db: u16,
+        keys: impl Iterator<Item = &'k [u8]>,
+        until_us: Option<u64>,
+    ) -> (Ticket, Vec<Box<[u8]>>) {
+        self.clients += 1;
+        self.last.0 += 1;
+        let ticket = self.last;
+        if let Some(until_us) = until_us {
+            self.timeouts.insert((until_us, ticket), session);
         }
-        let Some(keys) = self.dbs.get_mut(&blocked.db) else {
+        let names = self.dbs.entry(db).or_default();
+        let mut own: Vec<Box<[u8]>> = Vec::new();
+        for key in keys {
+            let waiting = names.entry(key.into()).or_default();
+            if waiting.clients.insert(ticket, session).is_none() {
+                own.push(key.into());
+            }
+        }
+        (ticket, own)
+    }
+
+    fn remove(&mut self, blocked: &Blocked) {
+        self.clients -= 1;
+        if let Some(until_us) = blocked.until_us {
+            self.timeouts.remove(&(until_us, blocked.ticket));
+        }
+        let Some(names) = self.dbs.get_mut(&blocked.db) else {
             return;
         };
         for key in &blocked.keys {
-            if let Some(queue) = keys.get_mut(key) {
-                queue.retain(|other| *other != session);
-                if queue.is_empty() {
-                    keys.remove(key);
+            if let Some(waiting) = names.get_mut(key) {
+                waiting.clients.remove(&blocked.ticket);
+                if waiting.clients.is_empty() {
+                    names.remove(key);
                 }
             }
         }
-        if keys.is_empty() {
+        if names.is_empty() {
             self.dbs.remove(&blocked.db);
         }
     }
@@ -164,33 +219,22 @@ impl Engine {
         keys: impl Iterator<Item = &'k [u8]>,
         wait: Wait,
     ) {
-        let now_ms = self.reading.monotonic_us / 1000;
         let session = &mut self.sessions[session_key];
         if let Some(blocked) = &mut session.blocked {
             blocked.request = request;
             return;
         }
         let db = session.db as u16;
-        let until_ms = (wait.timeout_ms > 0).then(|| now_ms.saturating_add(wait.timeout_ms));
-        let names = self.blocking.dbs.entry(db).or_default();
-        let mut own: Vec<Box<[u8]>> = Vec::new();
-        for key in keys {
-            let queue = names.entry(key.into()).or_default();
-            // The same key may have been named before, by this request only.
-            if queue.back() != Some(&session_key) {
-                queue.push_back(session_key);
-                own.push(key.into());
-            }
-        }
-        self.blocking.clients += 1;
-        if let Some(until_ms) = until_ms {
-            self.blocking.timeouts.insert((until_ms, session_key));
-        }
+        let now_us = self.reading.monotonic_us;
+        let timeout_us = wait.timeout_ms.saturating_mul(1000);
+        let until_us = (timeout_us > 0).then(|| now_us.saturating_add(timeout_us));
+        let (ticket, keys) = self.blocking.add(session_key, db, keys, until_us);
         session.blocked = Some(Box::new(Blocked {
             request,
-            keys: own,
+            keys,
             db,
-            until_ms,
+            ticket,
+            until_us,
             wait,
             is_silent: matches!(session.replies, Replies::Off | Replies::SkipThis),
         }));
@@ -212,8 +256,11 @@ impl Engine {
 
     /// Ends a client's wait, without telling it; what it waited for, if it did.
     pub fn unblock(&mut self, session_key: SessionKey) -> Option<Box<Blocked>> {
-        let blocked = self.sessions[session_key].blocked.take()?;
-        self.blocking.remove(session_key, &blocked);
+        let session = &mut self.sessions[session_key];
+        let blocked = session.blocked.take()?;
+        // It was not idle, it could not go on.
+        session.active_ms = self.reading.monotonic_us / 1000;
+        self.blocking.remove(&blocked);
         self.listen_to_changes();
         Some(blocked)
     }
@@ -223,12 +270,14 @@ impl Engine {
         let Some(blocked) = self.unblock(session_key) else {
             return false;
         };
+        if let Some(error) = error {
+            self.metrics.error(error);
+        }
         if !blocked.is_silent {
             let mut reply = self.reply(session_key);
-            match (error, blocked.wait.nothing) {
-                (Some(error), _) => reply.error(error),
-                (None, Nothing::Null) => reply.null(),
-                (None, Nothing::NullArray) => reply.null_array(),
+            match error {
+                Some(error) => reply.error(error),
+                None => reply.null_array(),
             }
         }
         self.make_ready(session_key);
@@ -237,18 +286,17 @@ impl Engine {
 
     /// Lets those go on whose time to wait is over.
     pub fn end_waits(&mut self) {
-        let now_ms = self.reading.monotonic_us / 1000;
-        while let Some(&(until_ms, session_key)) = self.blocking.timeouts.first()
-            && until_ms <= now_ms
+        while let Some((&(until_us, _), &session_key)) = self.blocking.timeouts.first_key_value()
+            && until_us <= self.reading.monotonic_us
         {
             self.give_up(session_key, None);
         }
     }
 
-    /// How long until the first client gives up, in ms.
+    /// How long until the first client gives up, in ms; never too short.
     pub fn next_timeout_ms(&self) -> Option<u64> {
-        let now_ms = self.reading.monotonic_us / 1000;
-        let (until_ms, _) = self.blocking.timeouts.first()?;
-        Some(until_ms.saturating_sub(now_ms))
+        let (&(until_us, _), _) = self.blocking.timeouts.first_key_value()?;
+        let left_us = until_us.saturating_sub(self.reading.monotonic_us);
+        Some(left_us.div_ceil(1000))
     }
 }

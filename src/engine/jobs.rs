@@ -233,7 +233,8 @@ impl Engine {
             .iter()
             .filter(|(_, session)| {
                 let is_idle = timeout_ms > 0 && now_ms - session.active_ms.min(now_ms) > timeout_ms;
-                is_idle && session.subscriptions() == 0 && session.closing == Closing::No
+                let may_be_silent = session.subscriptions() > 0 || session.blocked.is_some();
+                is_idle && !may_be_silent && session.closing == Closing::No
             })
             .map(|(key, _)| key)
             .collect();

@@ -34,8 +34,8 @@ use crate::config::{Config, NotifyFlags, SetError};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::Limits;
-use crate::store::Keyspace;
 use crate::store::change::Changes;
+use crate::store::{Keyspace, Live};
 use blocking::Blocking;
 use jobs::Jobs;
 use metrics::Metrics;
@@ -306,6 +306,20 @@ impl Engine {
             self.unflushed.push(key);
         }
         Reply::new(&mut session.output, session.protocol)
+    }
+
+    /// What a command on keys gets: the client's database as it is now, and its reply writer.
+    #[inline]
+    pub fn live_and_reply(&mut self, key: SessionKey) -> (Live<'_>, Reply<'_>) {
+        let session = &mut self.sessions[key];
+        if !session.is_unflushed {
+            session.is_unflushed = true;
+            self.unflushed.push(key);
+        }
+        let mut live = self.keyspace.live(session.db, &self.reading);
+        live.is_touching = !session.is_no_touch;
+        let reply = Reply::new(&mut session.output, session.protocol);
+        (live, reply)
     }
 
     /// Tells the keyspace which classes of changes somebody listens to.
