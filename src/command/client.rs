@@ -202,6 +202,23 @@ const CLIENT: &[Row] = &[
         handler: Handler::Engine(client_unpause),
     },
     Row {
+        name: "unblock",
+        arity: -3,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "5.0.0",
+        complexity: "O(N) with N the number of connections",
+        summary: "Ends another client's wait for a key, as its timeout would or with an error.",
+        args: &[
+            Arg::new("client-id", ArgKind::Integer),
+            Arg::one_of("unblock-type", UNBLOCK_TYPE).optional(),
+        ],
+        subcommands: &[],
+        handler: Handler::Engine(client_unblock),
+    },
+    Row {
         name: "help",
         arity: 2,
         flags: flag::LOADING | flag::STALE,
@@ -290,8 +307,14 @@ const REPLY_ACTION: &[Arg] = &[
 /// A switch.
 const ON_OFF: &[Arg] = &[Arg::word("on", "ON"), Arg::word("off", "OFF")];
 
+/// What CLIENT UNBLOCK tells the client.
+const UNBLOCK_TYPE: &[Arg] = &[Arg::word("timeout", "TIMEOUT"), Arg::word("error", "ERROR")];
+
 /// What CLIENT PAUSE holds back.
 const PAUSE_MODE: &[Arg] = &[Arg::word("write", "WRITE"), Arg::word("all", "ALL")];
+
+/// What a client gets whose wait is ended by CLIENT UNBLOCK ERROR.
+const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 /// The kinds of clients that exist here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -663,5 +686,30 @@ fn client_pause(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
 fn client_unpause(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
     engine.end_pause();
     engine.reply(key).ok();
+    Ok(())
+}
+
+fn client_unblock(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let error = match args.len() {
+        3 => None,
+        4 if args.is(3, "timeout") => None,
+        4 if args.is(3, "error") => Some(UNBLOCKED),
+        4 => {
+            return Err(CommandError::text(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            ));
+        }
+        _ => return Err(introspect::wrong_subcommand(args)),
+    };
+    let id = args.integer(2)?;
+    let mut sessions = engine.sessions.iter();
+    let found = sessions.find(|(_, session)| session.id as i64 == id);
+    let other = found.map(|(other, _)| other);
+    let is_unblocked = other.is_some_and(|other| engine.give_up(other, error));
+    engine.reply(key).integer(i64::from(is_unblocked));
     Ok(())
 }
