@@ -29,6 +29,9 @@ pub mod zset_range;
 pub mod zset_pop;
 
 pub mod zset_combine;
+pub mod blocking;
+
+pub mod list;
 
 pub mod key;
 
@@ -105,6 +108,7 @@ const FAMILIES: &[&[Row]] = &[
     zset_range::COMMANDS,
     zset_pop::COMMANDS,
     zset_combine::COMMANDS,
+    list::COMMANDS,
     key::COMMANDS,
     sort::COMMANDS,
     expire::COMMANDS,

@@ -1,0 +1,76 @@
+//! What commands that may wait for a key have in common: how long, and how they begin to.
+//!
+//! Such a command is written as an attempt. If that finds nothing the command waits, and the same
+//! attempt is made again whenever a key it waits for has changed; see [`crate::engine::blocking`].
+
+use std::ops::Range;
+
+use super::args::Args;
+use crate::engine::Engine;
+use crate::engine::blocking::{Nothing, Wait};
+use crate::engine::session::SessionKey;
+use crate::resp::error::CommandError;
+use crate::resp::reply::Reply;
+use crate::store::Live;
+use crate::value::number::parse_f64_saturating;
+
+/// A timeout that ends beyond the range of time.
+const OUT_OF_RANGE: CommandError = CommandError::text("ERR timeout is out of range");
+
+/// The timeout at `index`, which is in seconds and may have a fraction, in ms rounded up; 0 is for
+/// ever.
+///
+/// # Errors
+/// If it is no number, negative, or beyond the range of time.
+pub fn timeout_ms(engine: &Engine, args: Args<'_>, index: usize) -> Result<u64, CommandError> {
+    let seconds = parse_f64_saturating(args.get(index)).ok_or(CommandError::text(
+        "ERR timeout is not a float or out of range",
+    ))?;
+    let exact = seconds * 1000.0;
+    let nearest = exact.round();
+    // 4.035 times 1000 is a hair more than 4035, which is no reason to wait until 4036.
+    let is_whole = (exact - nearest).abs() <= exact.abs() * f64::EPSILON;
+    let ms = if is_whole { nearest } else { exact.ceil() };
+    if ms > i64::MAX as f64 {
+        return Err(OUT_OF_RANGE);
+    }
+    let ms = ms as i64;
+    if ms < 0 {
+        return Err(CommandError::text("ERR timeout is negative"));
+    }
+    if engine.reading.now.0.checked_add(ms).is_none() {
+        return Err(OUT_OF_RANGE);
+    }
+    Ok(ms as u64)
+}
+
+/// Makes an attempt, which answers and gives true if there was something to take; if not, waits for
+/// any of the keys at these indices.
+///
+/// # Errors
+/// Those of the attempt.
+pub fn take_or_wait(
+    engine: &mut Engine,
+    key: SessionKey,
+    args: Args<'_>,
+    keys: Range<usize>,
+    wait: Wait,
+    take: impl FnOnce(&mut Live<'_>, &mut Reply<'_>) -> Result<bool, CommandError>,
+) -> Result<(), CommandError> {
+    let (mut live, mut reply) = engine.live_and_reply(key);
+    if take(&mut live, &mut reply)? {
+        return Ok(());
+    }
+    if engine.may_block() {
+        // While a client waits it runs no other command, so this one stays its last.
+        let request = args.queued(engine.sessions[key].last_command);
+        engine.block(key, request, keys.map(|index| args.get(index)), wait);
+        return Ok(());
+    }
+    let mut reply = engine.reply(key);
+    match wait.nothing {
+        Nothing::Null => reply.null(),
+        Nothing::NullArray => reply.null_array(),
+    }
+    Ok(())
+}
