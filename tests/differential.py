@@ -160,24 +160,27 @@ def zset_commands(rng):
     flags = lambda: one([[], [], ["NX"], ["XX"], ["GT"], ["LT"], ["CH"], ["XX", "CH"], ["GT", "CH"], ["NX", "GT"], ["INCR"],
                          ["XX", "INCR"], ["NX", "XX"], ["GT", "LT"]])
     scores, limit = (lambda: one([[], ["WITHSCORES"]])), (lambda: one([[], [], ["LIMIT", index(), count()]]))
-    by = lambda: one([[index(), index()], [low(), high(), "BYSCORE"], [lex(), lex(), "BYLEX"]])
+    by = lambda: one([[index(), index()], [low(), high(), "BYSCORE"]])
+    # Ranges of members mean something only where all scores are equal.
+    flat_key = lambda: one(["l", "m"])
     keys = lambda: one([["1", key()], ["2", key(), key()], ["2", key(), key()], ["3", key(), key(), key()], ["0", key()], ["x", key()],
                         ["5", key()]])
     mixing = lambda: one([[], [], ["WEIGHTS", one(["2", "-1", "x"]), "0.5"], ["AGGREGATE", one(["MIN", "MAX", "SUM", "FOO"])]])
     return [
         lambda: ["ZADD", key()] + flags() + pairs(), lambda: ["ZADD", key()] + good(), lambda: ["ZADD", key()] + good(),
-        lambda: ["ZADD", key(), "0", member(), "0", member(), "0", member()],
+        lambda: ["ZADD", flat_key(), "0", member(), "0", member(), "0", member()],
+        lambda: ["ZRANGE", flat_key(), lex(), lex(), "BYLEX"] + one([[], ["REV"]]) + limit(),
         lambda: ["ZINCRBY", key(), score(), member()], lambda: ["ZREM", key(), member(), member()],
         lambda: ["ZSCORE", key(), member()], lambda: ["ZMSCORE", key(), member(), member()], lambda: ["ZCARD", key()],
-        lambda: ["ZCOUNT", key(), low(), high()], lambda: ["ZLEXCOUNT", key(), lex(), lex()],
+        lambda: ["ZCOUNT", key(), low(), high()], lambda: ["ZLEXCOUNT", flat_key(), lex(), lex()],
         lambda: [one(["ZRANK", "ZREVRANK"]), key(), member()],
         lambda: ["ZRANGE", key()] + by() + one([[], ["REV"]]) + limit() + scores(), lambda: ["ZRANGE", key(), "0", "-1", "WITHSCORES"],
         lambda: ["ZREVRANGE", key(), index(), index()] + scores(),
         lambda: [one(["ZRANGEBYSCORE", "ZREVRANGEBYSCORE"]), key(), low(), high()] + scores() + limit(),
-        lambda: [one(["ZRANGEBYLEX", "ZREVRANGEBYLEX"]), key(), lex(), lex()] + limit(),
+        lambda: [one(["ZRANGEBYLEX", "ZREVRANGEBYLEX"]), flat_key(), lex(), lex()] + limit(),
         lambda: ["ZRANGESTORE", key(), key()] + by() + one([[], ["REV"]]) + limit(),
         lambda: ["ZREMRANGEBYRANK", key(), index(), index()], lambda: ["ZREMRANGEBYSCORE", key(), low(), high()],
-        lambda: ["ZREMRANGEBYLEX", key(), lex(), lex()],
+        lambda: ["ZREMRANGEBYLEX", flat_key(), lex(), lex()],
         lambda: [one(["ZPOPMIN", "ZPOPMAX"]), key()] + one([[], [count()]]),
         lambda: ["ZMPOP"] + keys() + [one(["MIN", "MAX", "MID"])] + one([[], ["COUNT", count()]]),
         lambda: [one(["ZUNION", "ZINTER"])] + keys() + mixing() + scores(), lambda: ["ZDIFF"] + keys() + scores(),
@@ -233,6 +236,9 @@ def equal(command, ours, theirs):
     if name.startswith("SORT") and "BY" in command and "GET" not in command and are_many:
         # A set has no order of its own, and neither have elements of the same weight.
         return "LIMIT" in command or flat(ours) == flat(theirs)
+    if name == "LPOS" and "must between" in str(ours):
+        # 7.0 looks at the key first.
+        return "WRONGTYPE" in str(theirs)
     if name in RANDOM:
         return type(ours) is type(theirs) and (not are_many or len(ours) == len(theirs))
     if name == "SCAN" and isinstance(ours, list) and isinstance(theirs, list):
@@ -244,7 +250,7 @@ def equal(command, ours, theirs):
     if name == "OBJECT" and ours == b"int":
         return theirs in (b"embstr", b"raw")
     if name == "OBJECT" and ours == b"listpack":
-        return theirs in (b"quicklist", b"hashtable")
+        return theirs in (b"quicklist", b"hashtable", b"intset")
     return False
 
 

@@ -28,8 +28,8 @@ pub mod zset_range;
 
 pub mod zset_pop;
 
-pub mod zset_combine;
 pub mod blocking;
+pub mod zset_combine;
 
 pub mod list;
 

@@ -1,8 +1,8 @@
 //! Sorted sets: their members one by one. Parts of them are in [`super::zset_range`], taking from
 //! an end in [`super::zset_pop`], unions and the like in [`super::zset_combine`].
 //!
-//! A member is given a score by `ZsetMut::insert`, which hides the form the set has; the deadline of
-//! the key stays as it is.
+//! A member is given a score by `ZsetMut::insert`, which hides the form the set has; the deadline
+//! of the key stays as it is.
 //!
 //! Redis: the score of a big set given as `-0` is printed as `-0`, and ZSCAN prints the scores of
 //! a big set with 17 digits; here both are printed as those of a small one.
