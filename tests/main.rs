@@ -2,6 +2,8 @@
 
 #[path = "main/binary.rs"]
 mod binary;
+#[path = "main/blocking.rs"]
+mod blocking;
 #[path = "main/clocks.rs"]
 mod clocks;
 #[path = "main/collections.rs"]
@@ -20,6 +22,8 @@ mod hashes;
 mod increx;
 #[path = "main/limits.rs"]
 mod limits;
+#[path = "main/lists.rs"]
+mod lists;
 #[path = "main/loading.rs"]
 mod loading;
 #[path = "main/model.rs"]
