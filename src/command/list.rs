@@ -911,42 +911,49 @@ fn rpoplpush(
     Ok(())
 }
 
-/// What LMPOP and BLMPOP were asked for.
-struct MultiPop {
+/// What LMPOP, ZMPOP and their like were asked for.
+pub(super) struct MultiPop<E> {
     /// Where the keys are among the arguments.
-    keys: Range<usize>,
-    end: End,
-    count: usize,
+    pub(super) keys: Range<usize>,
+    /// The end to be taken from.
+    pub(super) end: E,
+    /// How many to take at most.
+    pub(super) count: usize,
 }
 
-impl MultiPop {
-    /// Reads the arguments from the number of keys on.
-    fn parse(args: Args<'_>, number_at: usize) -> Result<MultiPop, CommandError> {
-        let number = MultiPop::positive(args, number_at, "ERR numkeys should be greater than 0")?;
+impl<E> MultiPop<E> {
+    /// Reads the arguments from the number of keys on; `end_at` reads the end.
+    pub(super) fn parse(
+        args: Args<'_>,
+        number_at: usize,
+        end_at: fn(Args<'_>, usize) -> Result<E, CommandError>,
+    ) -> Result<MultiPop<E>, CommandError> {
+        let positive = |index, error| {
+            let number = args.integer(index).ok().filter(|&number| number > 0);
+            let number = number.and_then(|number| usize::try_from(number).ok());
+            number.ok_or(CommandError::text(error))
+        };
+        let number = positive(number_at, "ERR numkeys should be greater than 0")?;
         let first = number_at + 1;
         let end_index = first.saturating_add(number);
         if end_index >= args.len() {
             return Err(CommandError::Syntax);
         }
         let end = end_at(args, end_index)?;
-        let count = match args.len() - end_index {
-            1 => 1,
-            3 if args.is(end_index + 1, "count") => {
-                let error = "ERR count should be greater than 0";
-                MultiPop::positive(args, end_index + 2, error)?
-            }
-            _ => return Err(CommandError::Syntax),
-        };
+        let (mut count, mut i) = (1, end_index + 1);
+        if i + 1 < args.len() && args.is(i, "count") {
+            count = positive(i + 1, "ERR count should be greater than 0")?;
+            i += 2;
+        }
+        if i < args.len() {
+            return Err(CommandError::Syntax);
+        }
         let keys = first..end_index;
         Ok(MultiPop { keys, end, count })
     }
+}
 
-    fn positive(args: Args<'_>, index: usize, error: &'static str) -> Result<usize, CommandError> {
-        let number = args.integer(index).ok().filter(|&number| number > 0);
-        let number = number.and_then(|number| usize::try_from(number).ok());
-        number.ok_or(CommandError::text(error))
-    }
-
+impl MultiPop<End> {
     /// Takes from the first list there is and answers its key and the elements; false if there is
     /// none.
     fn take(
@@ -980,7 +987,7 @@ fn first_list<'a>(
 }
 
 fn lmpop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    if !MultiPop::parse(args, 1)?.take(live, args, reply)? {
+    if !MultiPop::parse(args, 1, end_at)?.take(live, args, reply)? {
         reply.null_array();
     }
     Ok(())
@@ -1044,7 +1051,7 @@ fn brpoplpush(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
 }
 
 fn blmpop(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let request = MultiPop::parse(args, 2)?;
+    let request = MultiPop::parse(args, 2, end_at)?;
     let wait = wait(timeout_ms(engine, args, 1)?, Nothing::NullArray);
     let keys = request.keys.clone();
     take_or_wait(engine, key, args, keys, wait, |live, reply| {

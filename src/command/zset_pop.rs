@@ -1,15 +1,21 @@
-//! Taking members off an end of a sorted set.
+//! Taking members off an end of a sorted set, at once or as soon as there are some.
 
-use super::Handler::Data;
+use super::Handler::{Data, Engine as OnEngine};
 use super::args::Args;
+use super::blocking::{take_or_wait, timeout_ms};
+use super::list::MultiPop;
 use super::row::*;
 use super::zset::Shape;
 use super::zset_combine::Records;
 use super::zset_range::cut;
+use crate::engine::Engine;
+use crate::engine::blocking::{Nothing, Wait};
+use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
+use crate::value::Kind;
 use crate::value::zset::Direction;
 
 /// The commands that take members off an end.
@@ -78,6 +84,72 @@ pub const COMMANDS: &[Row] = &[
         ],
         subcommands: &[],
         handler: Data(zmpop),
+    },
+    Row {
+        name: "bzpopmin",
+        arity: -3,
+        flags: flag::WRITE | flag::BLOCKING | flag::FAST,
+        categories: category::WRITE | category::SORTEDSET | category::FAST | category::BLOCKING,
+        keys: &[KeySpec::but_last(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::DELETE,
+        )],
+        group: Group::SortedSet,
+        since: "5.0.0",
+        complexity: "O(log N) with N the number of members",
+        summary: "Takes the least member out of one of several sorted sets, or waits for one.",
+        args: &[
+            Arg::key("key").multiple(),
+            Arg::new("timeout", ArgKind::Double),
+        ],
+        subcommands: &[],
+        handler: OnEngine(bzpopmin),
+    },
+    Row {
+        name: "bzpopmax",
+        arity: -3,
+        flags: flag::WRITE | flag::BLOCKING | flag::FAST,
+        categories: category::WRITE | category::SORTEDSET | category::FAST | category::BLOCKING,
+        keys: &[KeySpec::but_last(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::DELETE,
+        )],
+        group: Group::SortedSet,
+        since: "5.0.0",
+        complexity: "O(log N) with N the number of members",
+        summary: "Takes the greatest member out of one of several sorted sets, or waits for one.",
+        args: &[
+            Arg::key("key").multiple(),
+            Arg::new("timeout", ArgKind::Double),
+        ],
+        subcommands: &[],
+        handler: OnEngine(bzpopmax),
+    },
+    Row {
+        name: "bzmpop",
+        arity: -5,
+        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS,
+        categories: category::WRITE | category::SORTEDSET | category::SLOW | category::BLOCKING,
+        keys: &[KeySpec::counted(
+            2,
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::DELETE,
+        )],
+        group: Group::SortedSet,
+        since: "7.0.0",
+        complexity: "O(K + M log N) with K the keys, N the members and M those taken",
+        summary: "Takes members off an end of one of several sorted sets, or waits for some.",
+        args: &[
+            Arg::new("timeout", ArgKind::Double),
+            Arg::new("numkeys", ArgKind::Integer),
+            Arg::key("key").multiple(),
+            Arg::one_of("where", WHERE),
+            Arg::new("count", ArgKind::Integer)
+                .token("COUNT")
+                .optional(),
+        ],
+        subcommands: &[],
+        handler: OnEngine(bzmpop),
     },
 ];
 
@@ -160,79 +232,102 @@ fn zpopmax(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     pop(live, args, reply, End::Max)
 }
 
-/// What ZMPOP and BZMPOP are asked for.
-struct Pops {
-    /// Where the keys are among the arguments.
-    keys: std::ops::Range<usize>,
-    end: End,
-    count: usize,
-}
-
-impl Pops {
-    /// Reads everything from the number of keys on.
-    fn parse(args: Args<'_>, number_at: usize) -> Result<Pops, CommandError> {
-        let positive = |index, error| {
-            let number = args.integer(index).ok();
-            number
-                .and_then(|number| usize::try_from(number).ok())
-                .filter(|&number| number > 0)
-                .ok_or(CommandError::text(error))
-        };
-        let number = positive(number_at, "ERR numkeys should be greater than 0")?;
-        let first = number_at + 1;
-        // After the keys there is one word more.
-        if number >= args.len() - first {
-            return Err(CommandError::Syntax);
-        }
-        let keys = first..first + number;
-        let end = match keys.end {
-            at if args.is(at, "min") => End::Min,
-            at if args.is(at, "max") => End::Max,
-            _ => return Err(CommandError::Syntax),
-        };
-        let count = match args.len() - keys.end {
-            1 => 1,
-            3.. if args.is(keys.end + 1, "count") => {
-                positive(keys.end + 2, "ERR count should be greater than 0")?
-            }
-            _ => return Err(CommandError::Syntax),
-        };
-        if args.len() - keys.end > 3 {
-            return Err(CommandError::Syntax);
-        }
-        Ok(Pops { keys, end, count })
-    }
-
-    /// Takes members off the first set there is: its key and them.
-    fn take<'a>(
-        &self,
-        live: &mut Live<'_>,
-        args: Args<'a>,
-    ) -> Result<Option<(&'a [u8], Records)>, CommandError> {
-        for index in self.keys.clone() {
-            let key = args.get(index);
-            if let Some(records) = take(live, key, self.end, self.count)? {
-                return Ok(Some((key, records)));
-            }
-        }
-        Ok(None)
+/// The end of ZMPOP.
+fn end_at(args: Args<'_>, index: usize) -> Result<End, CommandError> {
+    if args.is(index, "min") {
+        Ok(End::Min)
+    } else if args.is(index, "max") {
+        Ok(End::Max)
+    } else {
+        Err(CommandError::Syntax)
     }
 }
 
-fn reply_taken(reply: &mut Reply<'_>, taken: Option<(&[u8], Records)>) {
-    let Some((key, records)) = taken else {
-        return reply.null_array();
+/// Takes from the first of several keys that has a sorted set: the key and the members.
+fn take_first<'a>(
+    live: &mut Live<'_>,
+    args: Args<'a>,
+    pops: &MultiPop<End>,
+) -> Result<Option<(&'a [u8], Records)>, CommandError> {
+    for index in pops.keys.clone() {
+        let key = args.get(index);
+        if let Some(records) = take(live, key, pops.end, pops.count)? {
+            return Ok(Some((key, records)));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes as ZMPOP does; false, and no reply, if there is nothing.
+fn pop_first(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    pops: &MultiPop<End>,
+    reply: &mut Reply<'_>,
+) -> Result<bool, CommandError> {
+    let Some((key, records)) = take_first(live, args, pops)? else {
+        return Ok(false);
     };
     reply.array(2);
     reply.bulk(key);
     Shape::Pair.announce(records.len(), reply);
     let records = records.iter();
     records.for_each(|record| Shape::Pair.reply(record, reply));
+    Ok(true)
 }
 
 fn zmpop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let pops = Pops::parse(args, 1)?;
-    let taken = pops.take(live, args)?;
-    reply_taken(reply, taken);
+    let pops = MultiPop::parse(args, 1, end_at)?;
+    if !pop_first(live, args, &pops, reply)? {
+        reply.null_array();
+    }
     Ok(())
+}
+
+/// How a command waits for a sorted set, with its timeout at `timeout_at`.
+fn wait(engine: &Engine, args: Args<'_>, timeout_at: usize) -> Result<Wait, CommandError> {
+    Ok(Wait {
+        kind: Kind::Zset,
+        timeout_ms: timeout_ms(engine, args, timeout_at)?,
+        nothing: Nothing::NullArray,
+    })
+}
+
+fn blocking_pop(
+    engine: &mut Engine,
+    session: SessionKey,
+    args: Args<'_>,
+    end: End,
+) -> Result<(), CommandError> {
+    let keys = 1..args.len() - 1;
+    let wait = wait(engine, args, keys.end)?;
+    let (waited, count) = (keys.clone(), 1);
+    let pops = MultiPop { keys, end, count };
+    take_or_wait(engine, session, args, waited, wait, |live, reply| {
+        let Some((key, records)) = take_first(live, args, &pops)? else {
+            return Ok(false);
+        };
+        reply.array(3);
+        reply.bulk(key);
+        let records = records.iter();
+        records.for_each(|record| Shape::Flat.reply(record, reply));
+        Ok(true)
+    })
+}
+
+fn bzpopmin(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    blocking_pop(engine, key, args, End::Min)
+}
+
+fn bzpopmax(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    blocking_pop(engine, key, args, End::Max)
+}
+
+fn bzmpop(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let pops = MultiPop::parse(args, 2, end_at)?;
+    let wait = wait(engine, args, 1)?;
+    let keys = pops.keys.clone();
+    take_or_wait(engine, key, args, keys, wait, |live, reply| {
+        pop_first(live, args, &pops, reply)
+    })
 }
