@@ -50,3 +50,5 @@ mod transcripts;
 mod twin;
 #[path = "main/types.rs"]
 mod types;
+#[path = "main/zsets.rs"]
+mod zsets;
