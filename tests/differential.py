@@ -6,7 +6,8 @@ Both servers are started on free ports of 127.0.0.1 and stopped at the end, with
 packed collections, so that both forms are met. Replies may differ only as the rules in `equal` say:
 remaining times within a tolerance; what has no order as sets; random draws by their number; DBSIZE
 (Redis counts dead keys); OBJECT ENCODING of integers (Mayfly derives it from the value) and of small
-lists and sets (Redis 7.0 has no listpack for them). Prints the seed, so that a run can be repeated.
+collections (Redis 7.0 has no listpack for lists and sets, and other rules for sorted sets); texts that
+SORT reads as 0 as Redis 8 does. Prints the seed, so that a run can be repeated.
 Needs redis-py, for its connection and parser.
 """
 
@@ -236,6 +237,8 @@ def equal(command, ours, theirs):
     if name.startswith("SORT") and "BY" in command and "GET" not in command and are_many:
         # A set has no order of its own, and neither have elements of the same weight.
         return "LIMIT" in command or flat(ours) == flat(theirs)
+    if name.startswith("SORT") and are_many is False and "converted into double" in str(theirs):
+        return not isinstance(ours, list) or b"" in ours
     if name == "LPOS" and "must between" in str(ours):
         # 7.0 looks at the key first.
         return "WRONGTYPE" in str(theirs)
@@ -250,7 +253,7 @@ def equal(command, ours, theirs):
     if name == "OBJECT" and ours == b"int":
         return theirs in (b"embstr", b"raw")
     if name == "OBJECT" and ours == b"listpack":
-        return theirs in (b"quicklist", b"hashtable", b"intset")
+        return theirs in (b"quicklist", b"hashtable", b"intset", b"skiplist")
     return False
 
 

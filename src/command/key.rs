@@ -795,7 +795,7 @@ fn object_encoding(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    match live.look(args.get(2)) {
+    match live.inspect(args.get(2)) {
         Some(slot) => reply.bulk(encoding(slot).as_bytes()),
         None => reply.null(),
     }
@@ -807,7 +807,7 @@ fn object_freq(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    if live.look(args.get(2)).is_some() {
+    if live.inspect(args.get(2)).is_some() {
         return Err(CommandError::text(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
              note that when switching between policies at runtime LRU and LFU data will take some \
@@ -825,7 +825,7 @@ fn object_idletime(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    match live.look(args.get(2)) {
+    match live.inspect(args.get(2)) {
         Some(slot) => reply.integer(live.idle_seconds(slot).into()),
         None => reply.null(),
     }
@@ -838,7 +838,7 @@ fn object_refcount(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    match live.look(args.get(2)) {
+    match live.inspect(args.get(2)) {
         Some(_) => reply.integer(1),
         None => reply.null(),
     }

@@ -694,14 +694,24 @@ impl Live<'_> {
     /// Reads whether and what a key is: counts a hit or a miss, but is no use of it. EXISTS, TYPE.
     #[inline]
     pub fn look(&self, key: &[u8]) -> Option<&Slot> {
-        let stats = &self.space.stats;
-        let found = self.visible(key);
-        if found.is_some() {
-            stats.hits.set(stats.hits.get() + 1);
-        } else {
-            stats.misses.set(stats.misses.get() + 1);
+        let found = self.inspect(key);
+        if found.is_none() {
             self.note_miss(key);
         }
+        found
+    }
+
+    /// The same, but tells nobody of a miss: OBJECT.
+    #[inline]
+    pub fn inspect(&self, key: &[u8]) -> Option<&Slot> {
+        let stats = &self.space.stats;
+        let found = self.visible(key);
+        let count = if found.is_some() {
+            &stats.hits
+        } else {
+            &stats.misses
+        };
+        count.set(count.get() + 1);
         found
     }
 
@@ -756,12 +766,13 @@ impl Live<'_> {
         self.peek(key).map(string_of).transpose()
     }
 
-    /// Removes a key if it is due.
+    /// Removes a key if it is due, because a command is about to write it. A write that runs during
+    /// CLIENT PAUSE WRITE, inside the EXEC that began it, must not find the dead either.
     fn settle(&mut self, hash: u64, key: &[u8]) {
         let Some(slot) = self.space.dbs[self.db].table.find(hash, key) else {
             return;
         };
-        if self.is_dead(slot) && !self.space.is_frozen {
+        if self.is_dead(slot) {
             let now = self.reading.now;
             if self
                 .space
@@ -993,7 +1004,9 @@ impl Live<'_> {
                 return Some(key);
             }
             let hash = self.space.placement.hash(&key);
-            self.settle(hash, &key);
+            if !self.space.is_frozen {
+                self.settle(hash, &key);
+            }
         }
         let mut cursor = self.space.rng.random_range(0..1 << entry::TAG_BITS);
         let mut found = None;
