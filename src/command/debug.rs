@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::change::Event;
+use crate::store::collection;
 use crate::store::db::Ttl;
 use crate::value::glob;
 
@@ -133,7 +134,7 @@ fn object(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Co
         "Value at:{:#x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
         slot.address(),
         key::encoding(slot),
-        slot.string().map_or(0, <[u8]>::len),
+        collection::payload_bytes(slot),
         slot.clock(),
         live.idle_seconds(slot),
     );

@@ -144,6 +144,30 @@ pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[&[u8]])) {
     }
 }
 
+/// Bytes of the strings a value is made of, without what keeps them together; looks at all of it.
+pub fn payload_bytes(slot: &Slot) -> usize {
+    if let Some(string) = slot.string() {
+        return string.len();
+    }
+    let mut bytes = 0;
+    let mut add = |strings: &[&[u8]]| bytes += strings.iter().map(|s| s.len()).sum::<usize>();
+    let ValueRef::Boxed(value) = slot.value() else {
+        for_each_small(slot, add);
+        return bytes;
+    };
+    let Some(mut frozen) = value.freeze() else {
+        return bytes;
+    };
+    while !frozen.pieces.is_empty() {
+        frozen.walk(0, |strings| {
+            add(strings);
+            true
+        });
+        frozen.dismantle();
+    }
+    bytes
+}
+
 /// Reading: counts a hit or a miss and sets the access clock, as [`Live::get`] does.
 impl Live<'_> {
     /// The list at a key.

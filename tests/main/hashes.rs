@@ -480,3 +480,18 @@ fn a_failed_increment_leaves_no_hash_behind() {
     let dirty = sim.engine.keyspace.changes.dirty();
     assert_eq!(dirty, 0);
 }
+
+#[test]
+fn debug_object_tells_the_bytes_of_all_elements() {
+    let mut sim = Sim::new();
+    sim.engine.config.debug_command = mayfly::config::Permission::Yes;
+    sim.script("hset h f1 v1 f2 v22=>:2\nrpush l abc de=>:2\nsadd s 1 22 333=>:3");
+    sim.script("config set hash-max-listpack-entries 1=>+OK\nhset big f1 v1 f2 v22=>:2");
+    for (key, bytes) in [("h", 9), ("l", 5), ("s", 6), ("big", 9)] {
+        let reply = sim.run(&format!("debug object {key}"));
+        assert!(
+            reply.contains(&format!("serializedlength:{bytes} ")),
+            "{reply}"
+        );
+    }
+}
