@@ -240,8 +240,8 @@ def equal(command, ours, theirs):
     if name.startswith("SORT") and are_many is False and "converted into double" in str(theirs):
         return not isinstance(ours, list) or b"" in ours
     if name == "LPOS" and "must between" in str(ours):
-        # 7.0 looks at the key first.
-        return "WRONGTYPE" in str(theirs)
+        # 7.0 takes the smallest rank there is, or sees what is at the key first.
+        return "-9223372036854775808" in command
     if name in RANDOM:
         return type(ours) is type(theirs) and (not are_many or len(ours) == len(theirs))
     if name == "SCAN" and isinstance(ours, list) and isinstance(theirs, list):
@@ -252,6 +252,9 @@ def equal(command, ours, theirs):
         return ours <= theirs
     if name == "OBJECT" and ours == b"int":
         return theirs in (b"embstr", b"raw")
+    if name == "OBJECT" and ours == b"hashtable":
+        # Redis 7.0 does not convert a set because many members are given at once.
+        return theirs == b"intset"
     if name == "OBJECT" and ours == b"listpack":
         return theirs in (b"quicklist", b"hashtable", b"intset", b"skiplist")
     return False

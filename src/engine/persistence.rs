@@ -17,7 +17,7 @@ use crate::snapshot::loader::{LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
 
 /// Share of the time that a save may take while requests wait, in percent.
-const BUSY_SHARE_PERCENT: u64 = 40;
+const BUSY_SHARE_PERCENT: u64 = 20;
 /// What the share may have saved up, in microseconds.
 const BUSY_BURST_US: u64 = 500;
 /// How often the loop looks after a disk that is busy, in ms.
