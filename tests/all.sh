@@ -43,7 +43,7 @@ cargo nextest run --no-fail-fast
 step "fuzz smoke"
 bash fuzz/smoke.sh
 step "reply for reply beside redis-server"
-.venv/bin/python tests/differential.py --protocol 2
-.venv/bin/python tests/differential.py --protocol 3
+.venv/bin/python tests/differential.py --protocol 2 --seed 102
+.venv/bin/python tests/differential.py --protocol 3 --seed 103
 step "beside the peers, in short"
 .venv/bin/python benches/peers.py --venv .venv --short
