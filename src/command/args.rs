@@ -18,12 +18,23 @@ pub const REPEATED_DRAWS_MAX: u64 = 1 << 24;
 ///
 /// # Errors
 /// If they are more than one command may make.
-pub fn repeated_draws(count: i64) -> Result<usize, CommandError> {
+fn repeated_draws(count: i64) -> Result<usize, CommandError> {
     let draws = count.unsigned_abs();
     if draws > REPEATED_DRAWS_MAX {
         return Err(CommandError::text("ERR value is out of range"));
     }
     Ok(draws as usize)
+}
+
+/// How many draws a count of [`Args::draws`] asks for, from a collection of so many elements.
+///
+/// # Errors
+/// If they are more than one command may make.
+pub fn draws_from(count: i64, len: usize) -> Result<usize, CommandError> {
+    match usize::try_from(count) {
+        Ok(count) => Ok(count.min(len)),
+        Err(_) => repeated_draws(count),
+    }
 }
 
 /// Arguments of a command; number 0 is its name. Ranges over what they arrived in.
@@ -103,6 +114,24 @@ impl<'a> Args<'a> {
             )),
             draws => Ok(draws),
         }
+    }
+
+    /// The number of draws at argument 2 and whether the word that may follow it does, which asks
+    /// for a second string with each element.
+    ///
+    /// # Errors
+    /// Those of [`Args::draws`]; something else behind the number; a reply that RESP2 could not
+    /// count, which has two elements for each then.
+    pub fn draws_and_word(&self, word: &str) -> Result<(i64, bool), CommandError> {
+        let count = self.draws(2)?;
+        let has_word = self.len() == 4 && self.is(3, word);
+        if self.len() > 3 && !has_word {
+            return Err(CommandError::Syntax);
+        }
+        if has_word && count.unsigned_abs() > i64::MAX as u64 / 2 {
+            return Err(CommandError::text("ERR value is out of range"));
+        }
+        Ok((count, has_word))
     }
 
     /// Whether the argument at `index` is this word, whatever its case.

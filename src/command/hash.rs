@@ -4,7 +4,7 @@
 //! the key stays as it is. Counters and floats are read and written as in [`super::string`].
 
 use super::Handler::Data;
-use super::args::{Args, repeated_draws};
+use super::args::{Args, draws_from};
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::reply_string;
 use super::row::*;
@@ -468,23 +468,12 @@ fn hrandfield(
         reply_string(reply, element.map(|element| element.member));
         return Ok(());
     }
-    let count = args.draws(2)?;
-    let has_values = args.len() == 4 && args.is(3, "withvalues");
-    if args.len() > 3 && !has_values {
-        return Err(CommandError::Syntax);
-    }
-    // The reply of RESP2 has two elements a field.
-    if has_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
-        return Err(CommandError::text("ERR value is out of range"));
-    }
+    let (count, has_values) = args.draws_and_word("withvalues")?;
     let Some(hash) = live.hash(key)? else {
         reply.array(0);
         return Ok(());
     };
-    let draws = match usize::try_from(count) {
-        Ok(count) => count.min(hash.len()),
-        Err(_) => repeated_draws(count)?,
-    };
+    let draws = draws_from(count, hash.len())?;
     let is_flat = has_values && reply.protocol() == Protocol::Resp2;
     reply.array(if is_flat { 2 * draws } else { draws });
     let mut answer = |Element { member, value }: Element<'_>| {

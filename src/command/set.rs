@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::Handler::Data;
-use super::args::{Args, repeated_draws};
+use super::args::{Args, draws_from};
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::row::*;
 use crate::resp::error::CommandError;
@@ -475,13 +475,11 @@ fn srandmember(
         reply.array(0);
         return Ok(());
     };
-    if let Ok(count) = usize::try_from(count) {
-        let count = count.min(set.len());
-        reply.array(count);
-        set.sample(count, &mut rng, |member| reply_member(reply, member));
+    let draws = draws_from(count, set.len())?;
+    reply.array(draws);
+    if count >= 0 {
+        set.sample(draws, &mut rng, |member| reply_member(reply, member));
     } else {
-        let draws = repeated_draws(count)?;
-        reply.array(draws);
         // As many replies as were announced: no set is empty.
         for _ in 0..draws {
             if let Some(member) = set.random(&mut rng) {

@@ -8,7 +8,7 @@
 //! a big set with 17 digits; here both are printed as those of a small one.
 
 use super::Handler::Data;
-use super::args::{Args, repeated_draws};
+use super::args::{Args, draws_from};
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::row::*;
 use crate::resp::error::CommandError;
@@ -599,23 +599,12 @@ fn zrandmember(
         }
         return Ok(());
     }
-    let count = args.draws(2)?;
-    let has_scores = args.len() == 4 && args.is(3, "withscores");
-    if args.len() > 3 && !has_scores {
-        return Err(CommandError::Syntax);
-    }
-    // The reply of RESP2 has two elements a member.
-    if has_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
-        return Err(CommandError::text("ERR value is out of range"));
-    }
+    let (count, has_scores) = args.draws_and_word("withscores")?;
     let Some(zset) = live.zset(key)? else {
         reply.array(0);
         return Ok(());
     };
-    let draws = match usize::try_from(count) {
-        Ok(count) => count.min(zset.len()),
-        Err(_) => repeated_draws(count)?,
-    };
+    let draws = draws_from(count, zset.len())?;
     let shape = Shape::with_scores(has_scores, reply);
     shape.announce(draws, reply);
     if count >= 0 {

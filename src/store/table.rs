@@ -37,18 +37,10 @@ use rand::rngs::SmallRng;
 
 use super::entry::{self, Slot, TAG_BITS};
 use super::prefetch::prefetch;
-use crate::value::placement::Placement;
+use crate::value::placement::{Placement, inner, room};
 
 /// Buckets of a segment that may split.
 const BUCKETS_MAX: usize = 2048;
-/// Entries a table of this many buckets holds: hashbrown's 7/8.
-const fn room(buckets: usize) -> usize {
-    if buckets < 8 {
-        buckets - 1
-    } else {
-        buckets / 8 * 7
-    }
-}
 /// Below this share of a full segment its neighbour is looked at for a merge.
 const MERGE_BELOW: usize = room(BUCKETS_MAX) / 4;
 /// Two neighbours merge when together they fill at most this.
@@ -57,12 +49,6 @@ const MERGED_MAX: usize = room(BUCKETS_MAX) * 6 / 10;
 const AHEAD: usize = 16;
 /// The scan order has this many positions.
 const POSITIONS: u32 = 1 << TAG_BITS;
-
-/// What hashbrown is given: the low half twice.
-#[inline(always)]
-fn inner(hash: u64) -> u64 {
-    hash << 32 | hash & 0xffff_ffff
-}
 
 /// One entry of the directory: what a prefetch needs, and the segment.
 #[derive(Clone, Copy)]

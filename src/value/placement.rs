@@ -1,5 +1,6 @@
 //! The hash that says where a key, or a member of a collection, lies: keyed, so that nobody can
 //! choose keys that collide, and warped, so that the segments it fills are not all full at once.
+//! And what the tables inside those segments (hashbrown's) are given of it, and hold.
 
 use std::hash::Hasher;
 
@@ -37,4 +38,21 @@ fn placement(hash: u64) -> u64 {
     let bump = (x * ((1 << 32) - x)) >> 32;
     let warped = (x + ((bump * 1460) >> 12)).min(u32::MAX.into());
     warped << 32 | hash & 0xffff_ffff
+}
+
+/// What hashbrown is given of a placement hash: the low half twice. Its 7-bit tag comes from the
+/// top and the start of its probe from the bottom of it, neither from the bits that choose the
+/// segment.
+#[inline(always)]
+pub fn inner(hash: u64) -> u64 {
+    hash << 32 | hash & 0xffff_ffff
+}
+
+/// Entries a table of this many buckets holds: hashbrown's 7/8.
+pub const fn room(buckets: usize) -> usize {
+    if buckets < 8 {
+        buckets.saturating_sub(1)
+    } else {
+        buckets / 8 * 7
+    }
 }

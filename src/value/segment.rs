@@ -33,7 +33,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::members::{Content, Element};
-use super::placement::Placement;
+use super::placement::{Placement, inner, room};
 use super::{StringRef, size_class};
 
 /// What a place for a long string takes in a slab.
@@ -59,21 +59,6 @@ const FLAGS: u8 = (1 << TAG_SHIFT) - 1;
 const TAG_SHIFT: u32 = 3;
 /// Bits of the placement hash that a record carries.
 pub const TAG_BITS: u32 = 8 - TAG_SHIFT;
-
-/// Records a table of this many buckets holds: hashbrown's 7/8.
-const fn room(buckets: usize) -> usize {
-    if buckets < 8 {
-        buckets.saturating_sub(1)
-    } else {
-        buckets / 8 * 7
-    }
-}
-
-/// What hashbrown is given: the low half twice, see store/table.rs.
-#[inline(always)]
-fn inner(hash: u64) -> u64 {
-    hash << 32 | hash & 0xffff_ffff
-}
 
 /// Bytes a string takes in the arena.
 fn string_size(string: &[u8]) -> usize {

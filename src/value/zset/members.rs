@@ -24,6 +24,7 @@
 use hashbrown::HashTable;
 
 use super::pages::RecordId;
+use crate::value::placement::room;
 
 /// Buckets of a segment that may split: 5 KiB with the bytes of hashbrown.
 const BUCKETS_MAX: usize = 512;
@@ -35,15 +36,6 @@ const MERGED_MAX: usize = ROOM_MAX * 6 / 10;
 /// A segment of this depth does not split, it grows: a directory of 64 MiB is enough for any number
 /// of records.
 const DEPTH_MAX: u32 = 24;
-
-/// Members a table of this many buckets holds: hashbrown's 7/8.
-const fn room(buckets: usize) -> usize {
-    if buckets < 8 {
-        buckets.saturating_sub(1)
-    } else {
-        buckets / 8 * 7
-    }
-}
 
 /// The part of a placement hash that is used here.
 #[inline]
