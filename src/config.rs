@@ -1401,7 +1401,10 @@ fn integer<T: TryFrom<i64>>(args: &[String], min: i64, max: i64) -> Result<T, St
         .ok_or("argument couldn't be parsed into an integer")?;
     (T::try_from(number).ok())
         .filter(|_| (min..=max).contains(&number))
-        .ok_or_else(|| format!("argument must be between {min} and {max} inclusive"))
+        .ok_or_else(|| match max {
+            i64::MAX => format!("argument must be greater or equal to {min}"),
+            _ => format!("argument must be between {min} and {max} inclusive"),
+        })
 }
 
 /// A size such as `64mb`, in bytes: k, m, g are powers of 1000, kb, mb, gb powers of 1024.

@@ -190,7 +190,7 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         system.release().to_string_lossy(),
         system.machine().to_string_lossy()
     );
-    engine.identity.startup_bytes = mayfly::command::info::memory_used_bytes();
+    engine.identity.startup_bytes = mayfly::engine::memory::figures().allocated;
     mayfly::command::config::apply_all(&mut engine);
     // A file that may grow no further shall fail the snapshot, not end the server.
     signal_hook::flag::register(SIGXFSZ, Arc::default())

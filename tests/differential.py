@@ -12,6 +12,7 @@ Needs redis-py, for its connection and parser.
 """
 
 import argparse
+import math
 import random
 import shutil
 import socket
@@ -218,6 +219,14 @@ def pairs_of(reply):
     return sorted(zip(reply[::2], reply[1::2])) if reply and not isinstance(reply[0], list) else sorted(map(tuple, reply))
 
 
+def is_number(text):
+    """Whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def equal(command, ours, theirs):
     """Whether two replies to one command are equivalent."""
     name = command[0]
@@ -238,7 +247,8 @@ def equal(command, ours, theirs):
         # A set has no order of its own, and neither have elements of the same weight.
         return "LIMIT" in command or flat(ours) == flat(theirs)
     if name.startswith("SORT") and are_many is False and "converted into double" in str(theirs):
-        return not isinstance(ours, list) or b"" in ours
+        # 7.0 refuses even numbers if its last look at a number was out of range.
+        return not isinstance(ours, list) or b"" in ours or all(map(is_number, ours))
     if name == "LPOS" and "must between" in str(ours):
         # 7.0 takes the smallest rank there is, or sees what is at the key first.
         return "-9223372036854775808" in command

@@ -12,7 +12,8 @@ use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
-use crate::value::number::parse_f64_saturating;
+use crate::value::long_double::LongDouble;
+use crate::value::number::{is_zero, parse_f64_saturating};
 
 /// A timeout that ends beyond the range of time.
 const OUT_OF_RANGE: CommandError = CommandError::text("ERR timeout is out of range");
@@ -23,9 +24,18 @@ const OUT_OF_RANGE: CommandError = CommandError::text("ERR timeout is out of ran
 /// # Errors
 /// If it is no number, negative, or beyond the range of time.
 pub fn timeout_ms(engine: &Engine, args: Args<'_>, index: usize) -> Result<u64, CommandError> {
-    let seconds = parse_f64_saturating(args.get(index)).ok_or(CommandError::text(
-        "ERR timeout is not a float or out of range",
-    ))?;
+    let text = args.get(index);
+    let seconds = parse_f64_saturating(text)
+        .and_then(|seconds| match seconds {
+            // Redis reads into 80 bits, in which there is something between this and zero.
+            0.0 if !is_zero(text) => {
+                LongDouble::parse(text).map(|_| f64::MIN_POSITIVE.copysign(seconds))
+            }
+            seconds => Some(seconds),
+        })
+        .ok_or(CommandError::text(
+            "ERR timeout is not a float or out of range",
+        ))?;
     let exact = seconds * 1000.0;
     let nearest = exact.round();
     // 4.035 times 1000 is a hair more than 4035, which is no reason to wait until 4036.

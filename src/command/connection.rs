@@ -28,7 +28,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "ping",
         arity: -1,
-        flags: flag::FAST,
+        flags: flag::FAST | flag::LOADING,
         categories: category::FAST | category::CONNECTION,
         keys: &[],
         group: Group::Connection,

@@ -17,6 +17,7 @@ use super::row::*;
 use super::table;
 use crate::config::ExpireClock;
 use crate::engine::Engine;
+use crate::engine::memory::{Figures, figures};
 use crate::engine::pubsub::Topic;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
@@ -158,8 +159,8 @@ fn info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
     Ok(())
 }
 
-/// Removes keys that are due, so that what follows need not count them; not so many that it takes
-/// long.
+/// Removes keys that are due, so that what follows need not count them, if they are not so many
+/// that it takes long.
 fn settle(engine: &mut Engine) {
     if engine.is_expiry_off {
         return;
@@ -170,13 +171,7 @@ fn settle(engine: &mut Engine) {
         if engine.keyspace.db(db).index.is_empty() {
             continue;
         }
-        let before = engine.keyspace.stats.expired_lazily;
-        engine.keyspace.settle_due(db, &reading, left);
-        let removed = engine.keyspace.stats.expired_lazily - before;
-        left = left.saturating_sub(removed as usize);
-        if left == 0 {
-            break;
-        }
+        left -= engine.keyspace.settle_due(db, &reading, left);
     }
 }
 
@@ -235,31 +230,9 @@ fn clients(engine: &mut Engine, lines: &mut Lines) {
     lines.add("total_blocking_keys_on_nokey", 0);
 }
 
-/// What the allocator says, in bytes.
-struct Allocator {
-    allocated: u64,
-    active: u64,
-    resident: u64,
-    version: String,
-}
-
-/// Bytes in use now, for the peak that INFO shows. None of the questions fails as long as jemalloc
-/// is the allocator; if one does, its figure is zero.
-pub fn memory_used_bytes() -> u64 {
-    allocator().allocated
-}
-
-fn allocator() -> Allocator {
-    use tikv_jemalloc_ctl::{epoch, stats};
-    // The figures are those of the last advance of the epoch.
-    let _ = epoch::advance();
-    let name = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
-    Allocator {
-        allocated: stats::allocated::read().unwrap_or(0) as u64,
-        active: stats::active::read().unwrap_or(0) as u64,
-        resident: stats::resident::read().unwrap_or(0) as u64,
-        version: name.split('-').next().unwrap_or(name).to_owned(),
-    }
+fn allocator_version() -> &'static str {
+    let full = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
+    full.split('-').next().unwrap_or(full)
 }
 
 /// Resident bytes of the process.
@@ -286,13 +259,12 @@ fn client_bytes(engine: &Engine) -> u64 {
 }
 
 fn memory(engine: &mut Engine, lines: &mut Lines) {
-    let allocator = allocator();
-    let Allocator {
+    let Figures {
         allocated: used,
         active,
         resident,
         ..
-    } = allocator;
+    } = figures();
     let rss = resident_bytes();
     let peak = engine.metrics.memory_peak.max(used);
     engine.metrics.memory_peak = peak;
@@ -335,7 +307,7 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("mem_aof_buffer", 0);
     lines.add(
         "mem_allocator",
-        format_args!("jemalloc-{}", allocator.version),
+        format_args!("jemalloc-{}", allocator_version()),
     );
     lines.add("active_defrag_running", 0);
     let graveyard = &engine.keyspace.graveyard;

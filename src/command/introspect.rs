@@ -240,7 +240,8 @@ pub fn unknown_subcommand(args: Args<'_>) -> CommandError {
     refer_to_help("ERR unknown subcommand '", args)
 }
 
-fn refer_to_help(before: &str, args: Args<'_>) -> CommandError {
+/// That a container has no such subcommand, or not with these arguments; its HELP knows more.
+pub(super) fn refer_to_help(before: &str, args: Args<'_>) -> CommandError {
     let container = args.text(0).to_uppercase();
     let after = format!("'. Try {container} HELP.");
     CommandError::quoting(before, args.quoted(1, QUOTED_LEN_MAX), &after)

@@ -551,11 +551,17 @@ impl Row {
     /// Whether the command may have this many arguments, its name included.
     #[inline]
     pub fn takes(&self, arguments: usize) -> bool {
-        let least = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 {
-            arguments >= least
-        } else {
-            arguments == least
-        }
+        fits(self.arity, arguments)
+    }
+}
+
+/// Whether so many arguments fit an arity, which is exact, or if negative the least.
+#[inline]
+pub fn fits(arity: i16, arguments: usize) -> bool {
+    let least = usize::from(arity.unsigned_abs());
+    if arity < 0 {
+        arguments >= least
+    } else {
+        arguments == least
     }
 }

@@ -7,6 +7,7 @@ use super::Handler::{Container, Data, Engine as OnEngine};
 use rand::Rng;
 
 use super::args::Args;
+use super::introspect::refer_to_help;
 use super::reply_help;
 use super::row::*;
 use crate::engine::Engine;
@@ -147,7 +148,47 @@ fn role(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), Com
     Ok(())
 }
 
-fn cluster(_engine: &mut Engine, _key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+/// Subcommands of CLUSTER with their arity: what is none of them hears so, and the others that
+/// there is no cluster.
+const CLUSTER: &[(&str, i16)] = &[
+    ("addslots", -3),
+    ("addslotsrange", -4),
+    ("bumpepoch", 2),
+    ("count-failure-reports", 3),
+    ("countkeysinslot", 3),
+    ("delslots", -3),
+    ("delslotsrange", -4),
+    ("failover", -2),
+    ("flushslots", 2),
+    ("forget", 3),
+    ("getkeysinslot", 4),
+    ("help", 2),
+    ("info", 2),
+    ("keyslot", 3),
+    ("links", 2),
+    ("meet", -4),
+    ("myid", 2),
+    ("myshardid", 2),
+    ("nodes", 2),
+    ("replicas", 3),
+    ("replicate", 3),
+    ("reset", -2),
+    ("saveconfig", 2),
+    ("set-config-epoch", 3),
+    ("setslot", -4),
+    ("shards", 2),
+    ("slaves", 3),
+    ("slot-stats", -4),
+    ("slots", 2),
+];
+
+fn cluster(_engine: &mut Engine, _key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let Some((name, arity)) = CLUSTER.iter().find(|(name, _)| args.is(1, name)) else {
+        return Err(refer_to_help("ERR unknown subcommand '", args));
+    };
+    if !fits(*arity, args.len()) {
+        return Err(CommandError::WrongArity(format!("cluster|{name}")));
+    }
     Err(CommandError::text(
         "ERR This instance has cluster support disabled",
     ))

@@ -2,14 +2,16 @@
 //!
 //! All jobs together take at most [`SLICE_US`] of a turn. In order of urgency: expiry, refiling
 //! items of the deadline index whose coarse bucket is about to begin, the snapshot, freeing what
-//! was flushed. Housekeeping (idle clients, soft output limits, save points, rates) runs `hz` times
-//! a second while there is anything to look after, and not at all on an idle server.
+//! was flushed, giving memory back. Housekeeping (idle clients, soft output limits, save points,
+//! rates) runs `hz` times a second while there is anything to look after, and not at all on an idle
+//! server.
 //!
 //! Redis: `hz` also drives expiry there. Here it does not: deletion follows the deadlines.
 //!
 //! Invariants: a job keeps its place and gives way when its time is up; nothing here blocks.
 
 use super::Engine;
+use super::memory::Reclaim;
 use super::persistence::Persistence;
 use super::session::{Closing, SessionKey};
 use crate::clock::{Clock, Reading};
@@ -32,6 +34,8 @@ pub struct Jobs {
     pub pacer: Pacer,
     /// Saves and loads.
     pub persistence: Persistence,
+    /// Memory that is given back.
+    pub reclaim: Reclaim,
     /// Time expiry took.
     pub expiry_us: u64,
     expired_at_us: u64,
@@ -50,6 +54,7 @@ impl Jobs {
         Jobs {
             pacer: Pacer::new(config.active_expire_effort as u8),
             persistence: Persistence::new(reading.wall_us.div_euclid(1_000_000)),
+            reclaim: Reclaim::default(),
             expiry_us: 0,
             expired_at_us: reading.monotonic_us,
             next_db: 0,
@@ -89,6 +94,7 @@ impl Engine {
         if !self.keyspace.graveyard.is_empty() {
             self.bury_slice(clock, until_us);
         }
+        self.reclaim_slice(clock, until_us);
         let now_ms = self.reading.monotonic_us / 1000;
         if let Some(pause) = self.pause
             && now_ms >= pause.until_ms
@@ -145,6 +151,7 @@ impl Engine {
         let is_unfinished = self.expire_rounds(clock, until_us);
         let spent_us = self.reading.monotonic_us - began_us;
         self.jobs.expiry_us += spent_us;
+        self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
@@ -206,6 +213,7 @@ impl Engine {
     }
 
     fn bury_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
+        self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
         while !self.keyspace.graveyard.is_empty() {
             self.keyspace.graveyard.dig(BURIED_PER_STEP);
             self.reading = clock.read();
@@ -221,6 +229,7 @@ impl Engine {
 
     fn housekeep(&mut self, now_ms: u64) {
         self.metrics.sample(now_ms);
+        self.sample_memory(now_ms);
         if self.reading.wall_steps != self.jobs.wall_steps_told {
             self.jobs.wall_steps_told = self.reading.wall_steps;
             log::warn!("The wall clock was set by {} ms", self.reading.wall_step_ms);
@@ -326,6 +335,7 @@ impl Engine {
             self.next_timeout_ms(),
             self.jobs.persistence.wakeup_ms(),
             self.save_point_wakeup_ms(),
+            self.jobs.reclaim.wakeup_ms(now_ms),
         ] {
             ms.into_iter().for_each(&mut sooner);
         }

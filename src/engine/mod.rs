@@ -17,6 +17,7 @@
 
 pub mod blocking;
 pub mod jobs;
+pub mod memory;
 pub mod metrics;
 pub mod persistence;
 pub mod pubsub;

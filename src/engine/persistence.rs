@@ -353,7 +353,15 @@ impl Engine {
             match loader.step(&mut self.keyspace, &self.reading) {
                 Ok(false) => {}
                 Ok(true) => {
+                    self.reading = clock.read();
                     self.finish_load(&loader);
+                    let started_ms = self.jobs.persistence.load_started_ms;
+                    let took_ms = self.reading.monotonic_us / 1000 - started_ms;
+                    log::info!(
+                        "DB loaded from disk: {}.{:03} seconds",
+                        took_ms / 1000,
+                        took_ms % 1000
+                    );
                     return;
                 }
                 Err(error) => {
@@ -380,7 +388,6 @@ impl Engine {
         let persistence = &mut self.jobs.persistence;
         persistence.loaded = loaded;
         persistence.dirty_saved = self.keyspace.changes.dirty();
-        let took_ms = self.reading.monotonic_us / 1000 - persistence.load_started_ms;
         log::info!(
             "Done loading the snapshot, keys loaded: {}, keys expired: {}.",
             loaded.keys,
@@ -392,11 +399,6 @@ impl Engine {
                 loaded.clock_behind_ms
             );
         }
-        log::info!(
-            "DB loaded from disk: {}.{:03} seconds",
-            took_ms / 1000,
-            took_ms % 1000
-        );
     }
 
     /// Loads the snapshot at once, over what is there: DEBUG RELOAD.
@@ -410,6 +412,7 @@ impl Engine {
         };
         while !loader.step(&mut self.keyspace, &self.reading)? {}
         self.finish_load(&loader);
+        log::warn!("DB reloaded by DEBUG RELOAD");
         Ok(())
     }
 }

@@ -707,6 +707,12 @@ impl Strata {
         self.draw_pile(rng, self.piles.ripe.head, limit - out.len(), out);
     }
 
+    /// How many items may be due: all in ended buckets and all in the bucket in progress.
+    pub fn due_len_max(&self) -> usize {
+        let ring = self.piles.ring_a();
+        self.ripe_len() + ring.pile(ring.base).len as usize
+    }
+
     /// Draws up to `k` items from the bucket in progress, some of which may be due: for exact
     /// counts.
     pub fn draw_current(&self, k: usize, out: &mut Vec<(ItemRef, u64)>) {

@@ -328,13 +328,18 @@ impl Keyspace {
         self.missed.set(missed);
     }
 
-    /// Removes up to `limit` keys that are due now, whom nobody asked for: DBSIZE and INFO.
-    pub fn settle_due(&mut self, db: usize, reading: &Reading, limit: usize) {
+    /// Removes the keys that are due now, whom nobody asked for, if there can be no more than
+    /// `limit`: DBSIZE and INFO. If there are more, removing some would only make the caller wait.
+    /// The number of items looked at.
+    pub fn settle_due(&mut self, db: usize, reading: &Reading, limit: usize) -> usize {
         if self.is_frozen {
-            return;
+            return 0;
+        }
+        self.dbs[db].index.advance(reading.now);
+        if self.dbs[db].index.due_len_max() > limit {
+            return 0;
         }
         let mut drawn = Vec::new();
-        self.dbs[db].index.advance(reading.now);
         let mut left = limit;
         while left > 0 {
             drawn.clear();
@@ -356,7 +361,9 @@ impl Keyspace {
                     self.stats.expired_actively += 1;
                 }
             }
+            left -= drawn.len();
         }
+        limit - left
     }
 
     /// Asks for the entries of drawn items, all probes first, so that their misses overlap.

@@ -84,7 +84,7 @@ pub(super) fn is_infinity(text: &[u8]) -> bool {
 }
 
 /// Whether the text of a number is that of zero.
-fn is_zero(text: &[u8]) -> bool {
+pub fn is_zero(text: &[u8]) -> bool {
     if let Some(hex) = parse_hex(text) {
         return hex.mantissa == 0;
     }

@@ -225,3 +225,29 @@ fn a_browser_learns_nothing() {
     let _ = stream.read_to_end(&mut reply);
     assert_eq!(String::from_utf8_lossy(&reply), "");
 }
+
+fn resident_mib(server: &Server) -> usize {
+    let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
+    let text = std::fs::read_to_string(path).expect("the server runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kibibytes.map_or(0, |kibibytes: usize| kibibytes / 1024)
+}
+
+/// Nobody asks the server for anything meanwhile: it gives its memory back by itself.
+#[test]
+fn a_silent_server_gives_freed_memory_back() {
+    let dir = TempDir::new();
+    let server = Server::start_with(&dir, &["--enable-debug-command", "local"]);
+    server.run("debug populate 300000 k 200", 1);
+    let full = resident_mib(&server);
+    assert!(full > 60, "{full} MiB");
+    // Longer than housekeeping waits between two looks at the memory.
+    server.run("debug sleep 0.2", 1);
+    server.run("flushall", 1);
+    wait_for("the memory", || {
+        (resident_mib(&server) < full / 2).then_some(())
+    });
+    let peak: usize = server.info("used_memory_peak").parse().expect("a number");
+    assert!(peak > 50 << 20, "{peak} bytes");
+}

@@ -156,6 +156,7 @@ fn timeouts_end_at_their_millisecond() {
         ("0.001", 1),
         ("0.0001", 1),
         ("1e-300", 1),
+        ("1e-400", 1),
         ("0.1", 100),
         ("4.035", 4_035),
         ("4.0351", 4_036),
@@ -180,7 +181,7 @@ fn timeouts_end_at_their_millisecond() {
             sim.script("rpush k x=>:1\nllen k=>:1");
         }
     }
-    for timeout in ["0", "-0.0001", "-0", "0e5"] {
+    for timeout in ["0", "-0.0001", "-0", "0e5", "-1e-400"] {
         let (mut sim, [a]) = waiting([&format!("blmpop {timeout} 1 k left")]);
         sim.advance(1_000_000_000_000);
         expect_received(&mut sim, a, "");
@@ -216,6 +217,7 @@ fn timeouts_that_are_none() {
         ("\" 1\"", not_a_float),
         ("0x", not_a_float),
         ("nan", not_a_float),
+        ("1e-4960", not_a_float),
         ("-1", negative),
         ("-0.0011", negative),
         ("-inf", negative),

@@ -1,6 +1,7 @@
 //! Transcripts in virtual time: what each request answers, to the millisecond.
 
 use mayfly::config::{Config, NotifyFlags};
+use mayfly::store::SETTLE_MAX;
 
 use crate::sim::{START, Sim, TempDir};
 
@@ -753,4 +754,42 @@ fn no_string_grows_beyond_the_setting() {
     ));
     sim.expect("config set proto-max-bulk-len 2mb", "+OK");
     sim.expect("append k z", ":1048577");
+}
+
+#[test]
+fn cluster_says_that_there_is_none() {
+    let mut sim = Sim::new();
+    sim.script(
+        "
+        cluster => {wrong number of arguments for 'cluster' command}
+        cluster foo => {unknown subcommand 'foo'. Try CLUSTER HELP.}
+        cluster info x => {wrong number of arguments for 'cluster|info' command}
+        cluster KEYSLOT => {wrong number of arguments for 'cluster|keyslot' command}
+        cluster INFO => {This instance has cluster support disabled}
+        cluster addslots 1 2 3 => {This instance has cluster support disabled}
+        ",
+    );
+    sim.expect(
+        "config set hash-max-listpack-entries -1",
+        "-ERR CONFIG SET failed (possibly related to argument 'hash-max-listpack-entries') - \
+         argument must be greater or equal to 0",
+    );
+}
+
+/// Of so many keys due together, INFO and DBSIZE remove all or none: with more than they may
+/// remove they would have to count the rest all the same.
+#[test]
+fn dbsize_waits_for_no_storm() {
+    let mut sim = Sim::new();
+    for i in 0..=SETTLE_MAX {
+        sim.run(&format!("set k{i} v px 10"));
+    }
+    sim.run("set a v");
+    sim.clock.advance_ms(1_000);
+    sim.expect("dbsize", ":1");
+    assert!(sim.run("info keyspace").contains("keys=1,"));
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), SETTLE_MAX + 2);
+    sim.run("exists k0");
+    sim.expect("dbsize", ":1");
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), 1);
 }

@@ -1,0 +1,115 @@
+//! The allocator: what it holds, and giving back to the system what has been freed.
+//!
+//! jemalloc keeps freed pages for up to ten seconds and returns them along a smooth curve of 200
+//! steps (`opt.dirty_decay_ms` in its manual), each of which is short: a gigabyte goes back with no
+//! step over 2 ms. But it looks at the time only once in about a thousand of its less usual calls,
+//! and a server that has fallen silent makes none. A job makes them while there is much to return.
+//!
+//! Tried instead: setting the decay time to zero and back, which returns everything in one go and
+//! stops the server for as long as that takes; jemalloc's own thread, which would be a second user
+//! of a core that may be the only one.
+//!
+//! In tests another allocator serves, and this one holds nothing: all figures stand still.
+
+use tikv_jemalloc_ctl::{Access, AsName, epoch, stats};
+
+use super::Engine;
+use crate::clock::Clock;
+
+/// Time between two steps, in ms: that of one step of jemalloc's curve.
+const STEP_MS: u64 = 50;
+/// Allocations and releases of one step. Two of them in a thousand calls suffice on average.
+const CALLS_PER_STEP: usize = 500;
+/// The same between two readings of the clock.
+const CALLS_PER_READING: usize = 50;
+/// Larger than what jemalloc keeps at hand for a thread, so that the call reaches the arena.
+const CALL_BYTES: usize = 64 * 1024;
+/// Not worth returning, in bytes.
+const DIRTY_BYTES_MIN: u64 = 1 << 20;
+
+/// Bytes as the allocator counts them.
+pub struct Figures {
+    /// Handed out.
+    pub allocated: u64,
+    /// In pages that hold something that is handed out.
+    pub active: u64,
+    /// In memory.
+    pub resident: u64,
+    /// In pages that were freed and are kept.
+    pub dirty: u64,
+}
+
+/// What the allocator holds now. None of the questions fails as long as jemalloc is the allocator;
+/// if one does, its figure is zero.
+pub fn figures() -> Figures {
+    // The figures are those of the last advance of the epoch.
+    let _ = epoch::advance();
+    // 4096 stands for all arenas together.
+    let dirty: Result<usize, _> = b"stats.arenas.4096.pdirty\0".name().read();
+    let page: Result<usize, _> = b"arenas.page\0".name().read();
+    Figures {
+        allocated: stats::allocated::read().unwrap_or(0) as u64,
+        active: stats::active::read().unwrap_or(0) as u64,
+        resident: stats::resident::read().unwrap_or(0) as u64,
+        dirty: (dirty.unwrap_or(0) * page.unwrap_or(0)) as u64,
+    }
+}
+
+/// The job that keeps the allocator's clock going.
+#[derive(Default)]
+pub struct Reclaim {
+    /// When to make the next step, in monotonic ms; none if there is little to return.
+    due_ms: Option<u64>,
+    /// Calls that remain of a step that was cut short.
+    left: usize,
+}
+
+impl Reclaim {
+    /// Something has been freed: there may be something to return.
+    pub fn note(&mut self, now_ms: u64) {
+        self.due_ms.get_or_insert(now_ms + STEP_MS);
+    }
+
+    /// When the job wants to run next, in ms from now.
+    pub fn wakeup_ms(&self, now_ms: u64) -> Option<u64> {
+        self.due_ms.map(|due_ms| due_ms.saturating_sub(now_ms))
+    }
+}
+
+impl Engine {
+    /// Notes how much memory is in use, and whether there is some to give back.
+    pub(super) fn sample_memory(&mut self, now_ms: u64) {
+        let figures = figures();
+        self.metrics.memory_peak = self.metrics.memory_peak.max(figures.allocated);
+        if figures.dirty >= DIRTY_BYTES_MIN {
+            self.jobs.reclaim.note(now_ms);
+        }
+    }
+
+    /// One step, if it is time.
+    pub(super) fn reclaim_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
+        let now_ms = self.reading.monotonic_us / 1000;
+        let reclaim = &mut self.jobs.reclaim;
+        if reclaim.due_ms.is_none_or(|due_ms| now_ms < due_ms) {
+            return;
+        }
+        if reclaim.left == 0 {
+            if figures().dirty < DIRTY_BYTES_MIN {
+                reclaim.due_ms = None;
+                return;
+            }
+            reclaim.left = CALLS_PER_STEP;
+        }
+        while reclaim.left > 0 {
+            for _ in 0..CALLS_PER_READING {
+                drop(std::hint::black_box(Vec::<u8>::with_capacity(CALL_BYTES)));
+            }
+            reclaim.left -= CALLS_PER_READING;
+            self.reading = clock.read();
+            if self.reading.monotonic_us >= until_us {
+                return;
+            }
+        }
+        reclaim.due_ms = Some(now_ms + STEP_MS);
+    }
+}
