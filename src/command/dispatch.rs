@@ -42,6 +42,11 @@ const TRANSACTION_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Row number kept in [`crate::engine::session::Request`] for a name that is no command.
 const ROW_NONE: u16 = ROW_UNKNOWN - 1;
+/// With no more arguments, and
+const ARGUMENTS_SHORT: usize = 64;
+/// no longer reply, a command whose work is bounded by the two takes microseconds: a batch of them
+/// needs no reading of the clock in between.
+const REPLY_BYTES_SHORT: u64 = 16 * 1024;
 
 /// Executes what ready clients have sent, within quotas; what remains stays on the ready list.
 pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
@@ -309,7 +314,8 @@ fn execute(
             } else {
                 timer.count(number, engine, clock);
                 run(engine, key, number, args);
-                if entry.is_long {
+                let written = engine.sessions[key].output.len_since(mark);
+                if entry.is_long || args.len() > ARGUMENTS_SHORT || written > REPLY_BYTES_SHORT {
                     // Later commands must see the time it may have taken.
                     engine.reading = clock.read();
                     timer.end(engine);

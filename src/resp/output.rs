@@ -207,6 +207,12 @@ impl Output {
         }
     }
 
+    /// Bytes appended by copy after the mark.
+    #[inline]
+    pub fn len_since(&self, mark: Mark) -> u64 {
+        self.owned_end() - mark.owned
+    }
+
     /// Takes back what was appended after the mark, as far as it has not been written.
     pub fn truncate_to(&mut self, mark: Mark) {
         while self.start + self.sealed_len as u64 > mark.owned

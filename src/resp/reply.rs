@@ -223,6 +223,13 @@ impl<'a> Reply<'a> {
                 .out
                 .extend(&[marker, b'0' + number as u8, b'\r', b'\n']);
         }
+        // Most strings of a reply are so long; a copy of constant length needs no call.
+        if (10..100).contains(&number) {
+            let [tens, units] = [number as u8 / 10, number as u8 % 10];
+            return self
+                .out
+                .extend(&[marker, b'0' + tens, b'0' + units, b'\r', b'\n']);
+        }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(number).as_bytes();
         let mut line = [0; 24];
