@@ -14,7 +14,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::value::zset::{Direction, Interval, Iter, ZsetRef};
+use crate::value::zset::{Direction, Interval, ZsetRef};
 
 /// The commands on parts of sorted sets.
 pub const COMMANDS: &[Row] = &[
@@ -384,8 +384,8 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// The selected members of a set in their order, and how many they are.
-    fn records<'z>(&self, zset: ZsetRef<'z>) -> (std::iter::Take<Iter<'z>>, usize) {
+    /// The rank of the first selected member, and how many there are.
+    fn place(&self, zset: ZsetRef<'_>) -> (usize, usize) {
         let ranks = self.ends.ranks(zset, self.direction);
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let left = ranks.len().saturating_sub(offset);
@@ -395,7 +395,7 @@ impl<'a> Selection<'a> {
             Direction::Ascending => ranks.start + offset,
             Direction::Descending => ranks.end - 1 - offset,
         };
-        (zset.iter(first, self.direction).take(len), len)
+        (first, len)
     }
 }
 
@@ -410,10 +410,12 @@ fn read(
         reply.array(0);
         return Ok(());
     };
-    let (records, len) = selection.records(zset);
+    let (first, len) = selection.place(zset);
     let shape = Shape::with_scores(selection.has_scores, reply);
     shape.announce(len, reply);
-    records.for_each(|record| shape.reply(record, reply));
+    zset.visit(first, selection.direction, len, |member, score| {
+        shape.reply((member, score), reply);
+    });
     Ok(())
 }
 
@@ -479,8 +481,10 @@ fn zrangestore(
     let selection = Selection::parse(args, grammar)?;
     let mut records = Records::default();
     if let Some(zset) = live.zset(args.get(2))? {
-        let (selected, _) = selection.records(zset);
-        selected.for_each(|(member, score)| records.push(member, score));
+        let (first, len) = selection.place(zset);
+        zset.visit(first, selection.direction, len, |member, score| {
+            records.push(member, score);
+        });
     }
     store(live, args.get(1), &records, Event::ZRANGESTORE, reply)
 }

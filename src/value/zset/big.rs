@@ -95,6 +95,21 @@ impl Zset {
         }
     }
 
+    /// The same, so many of them, handed to `found`.
+    #[inline]
+    pub fn visit(
+        &self,
+        rank: usize,
+        direction: Direction,
+        count: usize,
+        mut found: impl FnMut(&[u8], f64),
+    ) {
+        self.tree.iter(rank, direction).visit(count, |id| {
+            let (member, score) = self.pages.record(id);
+            found(member, score);
+        });
+    }
+
     /// The ranks of the members in an interval; of no members, if it ends before it starts.
     pub fn ranks(&self, interval: &Interval<'_>) -> Range<usize> {
         let member = |id| self.pages.record(id).0;

@@ -685,6 +685,38 @@ pub struct Iter<'a> {
     direction: Direction,
 }
 
+impl Iter<'_> {
+    /// The same as taking `count` records one by one, but leaf by leaf: for ranges, where a step of
+    /// the iterator costs more than what is done with the record.
+    #[inline]
+    pub fn visit(mut self, count: usize, mut found: impl FnMut(RecordId)) {
+        let mut left = count;
+        while left > 0
+            && let Some(leaf) = self.leaf
+        {
+            let (ids, next) = match self.direction {
+                Direction::Ascending => {
+                    let end = leaf.len().min(self.at.saturating_add(left));
+                    leaf.ids[self.at..end].iter().for_each(|&id| found(id));
+                    (end - self.at, leaf.next)
+                }
+                Direction::Descending => {
+                    let start = self.at.saturating_sub(left);
+                    let ids = leaf.ids[start..self.at].iter();
+                    ids.rev().for_each(|&id| found(id));
+                    (self.at - start, leaf.previous)
+                }
+            };
+            left -= ids;
+            self.leaf = (next != NONE).then(|| &self.leaves[next]);
+            self.at = match self.direction {
+                Direction::Ascending => 0,
+                Direction::Descending => self.leaf.map_or(0, Leaf::len),
+            };
+        }
+    }
+}
+
 impl Iterator for Iter<'_> {
     type Item = (f64, RecordId);
 
