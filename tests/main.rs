@@ -46,7 +46,7 @@ mod string_compare;
 mod tidy;
 #[path = "main/transcripts.rs"]
 mod transcripts;
-#[path = "main/twin.rs"]
+#[path = "main/twin/mod.rs"]
 mod twin;
 #[path = "main/types.rs"]
 mod types;
