@@ -10,6 +10,8 @@ mod clocks;
 mod collections;
 #[path = "main/cut.rs"]
 mod cut;
+#[path = "main/draws.rs"]
+mod draws;
 #[path = "main/entries.rs"]
 mod entries;
 #[path = "main/faults.rs"]
