@@ -408,6 +408,7 @@ impl Model {
     pub fn server(&self, dir: &TempDir, seed: u64) -> Sim {
         let mut config = Config {
             dir: dir.path().display().to_string(),
+            databases: 2,
             ..Config::default()
         };
         if let Some(max) = self.packed_max {
