@@ -10,6 +10,8 @@ mod clocks;
 mod collections;
 #[path = "main/cut.rs"]
 mod cut;
+#[path = "main/draws.rs"]
+mod draws;
 #[path = "main/entries.rs"]
 mod entries;
 #[path = "main/faults.rs"]
@@ -46,7 +48,7 @@ mod string_compare;
 mod tidy;
 #[path = "main/transcripts.rs"]
 mod transcripts;
-#[path = "main/twin.rs"]
+#[path = "main/twin/mod.rs"]
 mod twin;
 #[path = "main/types.rs"]
 mod types;

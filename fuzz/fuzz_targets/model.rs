@@ -1,6 +1,7 @@
 //! The whole engine against the naive model of the random tests: requests on a few keys, jumps of
-//! the clock, slices of jobs, saves and restarts, chosen by the bytes in groups of four. Every
-//! reply is the model's, and so is what is left, here and in each snapshot.
+//! the clock, slices of jobs, saves and restarts, chosen by the bytes in groups of five, after a
+//! first one that tells how soon collections are no longer packed. Every reply is the model's, and
+//! so is what is left, here and in each snapshot.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,12 +11,14 @@ use mayfly::clock::Clock;
 #[path = "../../tests/main/sim.rs"]
 mod sim;
 #[allow(dead_code)]
-#[path = "../../tests/main/twin.rs"]
+#[path = "../../tests/main/twin/mod.rs"]
 mod twin;
 use sim::{START, Sim, TempDir};
-use twin::{KINDS, Model, Words, assert_same, assert_snapshot_is};
+use twin::{KINDS, Model, TYPES, Words, assert_reply, assert_same, assert_snapshot_is, type_of};
 
-const KEYS: u8 = 12;
+const KEYS: u8 = 15;
+/// Elements of a request that adds or removes many.
+const MANY: u32 = 250;
 /// Time stays below this, so that microseconds fit.
 const NOW_MAX: i64 = 1 << 50;
 /// Saves per input, which cost a thread and a file each.
@@ -30,6 +33,15 @@ fn name(number: u8) -> String {
     format!("key{number:0width$}")
 }
 
+/// Mostly a key that is of the type which requests of this kind are for, if any is.
+fn name_for(kind: usize, number: u8) -> String {
+    let types = TYPES as u8;
+    match type_of(kind) {
+        Some(own) if number < 200 => name(number % KEYS / types * types + own as u8),
+        _ => name(number),
+    }
+}
+
 struct Pair {
     dir: TempDir,
     sim: Sim,
@@ -41,17 +53,18 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Pair {
+    fn new(limit: u8) -> Pair {
         let dir = TempDir::new();
-        let mut sim = Sim::saving_in(&dir, 7);
+        let packed_max = (limit >= 64).then_some(u64::from(limit % 8) + 1);
+        let model = Model { now: START, packed_max, ..Model::default() };
+        let mut sim = model.server(&dir, 7);
         sim.engine.config.save.clear();
-        let model = Model { now: START, ..Model::default() };
         let names = (0..KEYS).map(name).collect();
         Pair { dir, sim, model, at_cut: None, names, saves: 0 }
     }
 
-    fn step(&mut self, group: &[u8; 4]) {
-        let [kind, key, size, bits] = *group;
+    fn step(&mut self, group: &[u8; 5]) {
+        let [kind, key, size, bits, number] = *group;
         let ms = (i64::from(size) + 1) << (bits % 40);
         let kind = usize::from(kind) % (KINDS + 6);
         if kind >= KINDS {
@@ -73,9 +86,24 @@ impl Pair {
             2 => "long".repeat(usize::from(size) * 20),
             _ => format!("-{size}"),
         };
-        let words = Words { key: name(key), to: name(size), value, ms };
+        let many = match bits {
+            0..200 => u32::from(bits) % 4 + 1,
+            200..248 => u32::from(bits) - 190,
+            _ => MANY,
+        };
+        let words = Words {
+            key: name_for(kind, key),
+            to: name_for(kind, size),
+            beside: name_for(kind, number),
+            value,
+            ms,
+            number: number.into(),
+            many,
+            index: i64::from(size as i8),
+            last: i64::from(bits as i8),
+        };
         let (request, expected) = self.model.request(kind, &words);
-        assert_eq!(self.sim.run(&request), expected, "{request}");
+        assert_reply(&request, &self.sim.run(&request), &expected);
     }
 
     /// A slice of jobs that has time for little. Time moves by looking at the clock.
@@ -124,8 +152,11 @@ impl Pair {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let mut pair = Pair::new();
-    for group in data.as_chunks().0 {
+    let Some((limit, groups)) = data.split_first() else {
+        return;
+    };
+    let mut pair = Pair::new(*limit);
+    for group in groups.as_chunks().0 {
         pair.step(group);
     }
     pair.end_save();

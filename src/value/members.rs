@@ -17,11 +17,12 @@
 //! A scan goes in the order of hashes, not of places, and so survives splits, merges and rebuilds.
 //! Its cursor is the top 48 bits of a hash.
 //!
-//! Measured with 1,000,000 elements in random order, processor time on a busy machine: 26 bytes a
-//! member of 16, 62 a field of 16 with a value of 32 (30 and 70 after every one was replaced by
-//! another); insert 450-550 ns, get 450-500, miss 200, remove 550-650, of which 110 make the member
-//! and its hash. A hash table of boxed members, which misses the cache as often, needs 440 for a
-//! get. The longest insert, a split, took 60-150 us, the longest step of a dismantling 24.
+//! With 1,000,000 elements in random order, processor time on a machine quiet and busy
+//! (benches/collections.rs): 26 bytes a member of 16, 62 a field of 16 with a value of 32 (30 and
+//! 70 after every one was replaced by another); insert 320-670 ns, get 340-660, miss 75-250, remove
+//! 540-660, of which the hash takes 20. A hash table of boxed members, which misses the cache as
+//! often, needs 360-580 for a get. The longest insert, a split, takes 55-85 us, the longest step of
+//! a dismantling 12.
 //!
 //! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
 //! 2^(d-s) neighbouring ones; `deepest` segments have depth d; `len` is the sum over segments.

@@ -1,17 +1,26 @@
 //! Random requests against the server and a model so simple that it is right by inspection.
 
+use std::collections::BTreeSet;
+
 use mayfly::engine::session::SessionKey;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::sim::{START, Sim, TempDir};
-use crate::twin::{CLEARING, KINDS, Model, Words, assert_same, assert_snapshot_is};
+use crate::twin::{
+    CLEARING, KINDS, MANY_MAX, Model, TYPES, Words, assert_reply, assert_same, assert_snapshot_is,
+    is_growing, type_of,
+};
 
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 24;
 const STEPS: usize = 3_000;
 const CHECK_EVERY: usize = 100;
 const KEYS: u32 = 40;
 const FILLERS: usize = 10_000;
+/// Keys where collections are to become large: few of each type.
+const KEYS_OF_LARGE: u32 = 15;
+/// Bits of the numbers of elements: few, so that requests meet, or as many as need many pieces.
+const NUMBER_BITS: [u32; 2] = [6, 12];
 
 /// Kinds of steps: the requests, and time passing.
 const STEP_KINDS: usize = KINDS + 1;
@@ -27,22 +36,40 @@ struct Pair {
     weights: [u32; STEP_KINDS],
     /// Longest jump of the clock, in ms.
     jump_ms_max: i64,
+    keys: u32,
+    /// Most elements of a request.
+    many_max: u32,
+    /// Of the numbers of elements, and of indices.
+    number_bits: u32,
 }
 
 impl Pair {
     fn new(dir: &TempDir, seed: u64) -> Pair {
+        let is_large = seed % 4 == 3;
         let model = Model {
             now: START,
+            // The usual limits are reached by large collections alone.
+            packed_max: (!seed.is_multiple_of(4) && seed % 8 != 3).then_some(4 + seed % 5),
             ..Model::default()
         };
-        let sim = Sim::saving_in(dir, seed);
+        let sim = model.server(dir, seed);
+        let weight = |kind| {
+            if is_large && kind < KINDS && is_growing(kind) {
+                4
+            } else {
+                1
+            }
+        };
         Pair {
             clients: vec![sim.client],
             sim,
             model,
             rng: SmallRng::seed_from_u64(seed),
-            weights: [1; STEP_KINDS],
+            weights: std::array::from_fn(weight),
             jump_ms_max: 1_000_000,
+            keys: if is_large { KEYS_OF_LARGE } else { KEYS },
+            many_max: if is_large { MANY_MAX } else { 6 },
+            number_bits: NUMBER_BITS[usize::from(is_large)],
         }
     }
 
@@ -80,7 +107,38 @@ impl Pair {
     }
 
     fn key(&mut self) -> String {
-        format!("key{}", self.rng.random_range(0..KEYS))
+        format!("key{}", self.rng.random_range(0..self.keys))
+    }
+
+    /// Mostly a key that is of the type which requests of this kind are for, if any is.
+    fn key_for(&mut self, kind: usize) -> String {
+        let number = self.rng.random_range(0..self.keys);
+        match type_of(kind).filter(|_| self.rng.random_bool(0.9)) {
+            Some(own) => format!("key{}", number - number % TYPES + own),
+            None => format!("key{number}"),
+        }
+    }
+
+    /// Of either sign, mostly small.
+    fn index(&mut self) -> i64 {
+        let most = 1 << self.rng.random_range(1..=self.number_bits);
+        self.rng.random_range(-most..most)
+    }
+
+    fn words(&mut self, kind: usize) -> Words {
+        let bits = self.rng.random_range(1..=self.number_bits);
+        let most = self.rng.random_range(1..=self.many_max);
+        Words {
+            key: self.key_for(kind),
+            to: self.key_for(kind),
+            beside: self.key_for(kind),
+            value: self.value(),
+            ms: self.ms(),
+            number: self.rng.random_range(0..1 << bits),
+            many: self.rng.random_range(1..=most),
+            index: self.index(),
+            last: self.index(),
+        }
     }
 
     fn value(&mut self) -> String {
@@ -113,15 +171,34 @@ impl Pair {
 
     /// One random request, or time passing.
     fn step(&mut self) {
-        let (key, value, ms) = (self.key(), self.value(), self.ms());
-        let to = format!("key{}", ms as u32 % KEYS);
         let kind = self.kind();
         if kind >= KINDS {
             return self.advance();
         }
-        let words = Words { key, to, value, ms };
+        let words = self.words(kind);
         let (request, expected) = self.model.request(kind, &words);
-        assert_eq!(self.run(&request), expected, "{request}");
+        assert_reply(&request, &self.run(&request), &expected);
+    }
+
+    /// A request whose reply is not looked at.
+    fn unforeseen(&mut self) -> String {
+        let kind = self.kind();
+        if kind >= KINDS {
+            return "ping".to_owned();
+        }
+        let words = self.words(kind);
+        self.model.request(kind, &words).0
+    }
+
+    /// The forms that collections have now.
+    fn note_forms(&mut self, forms: &mut BTreeSet<String>) {
+        for name in names() {
+            let kind = self.sim.run(&format!("type {name}"));
+            let form = self.sim.run(&format!("object encoding {name}"));
+            if !["+none", "+string"].contains(&kind.as_str()) {
+                forms.insert(format!("{kind} {form}"));
+            }
+        }
     }
 }
 
@@ -131,6 +208,7 @@ fn names() -> Vec<String> {
 
 #[test]
 fn the_server_does_what_the_model_does() {
+    let mut forms = BTreeSet::new();
     for seed in 0..SEEDS {
         let dir = TempDir::new();
         let mut pair = Pair::new(&dir, seed);
@@ -138,6 +216,7 @@ fn the_server_does_what_the_model_does() {
             pair.step();
             if step % CHECK_EVERY == 0 {
                 pair.sim.engine.keyspace.check();
+                pair.note_forms(&mut forms);
             }
             if step == STEPS / 2 {
                 pair.sim.jobs();
@@ -147,6 +226,8 @@ fn the_server_does_what_the_model_does() {
         }
         assert_same(&mut pair.sim, &pair.model, &names());
     }
+    // Of each type every form was met.
+    assert_eq!(forms.len(), 9, "{forms:?}");
 }
 
 #[test]
@@ -189,17 +270,21 @@ fn a_background_save_shows_the_instant_it_began() {
         pair.sim.clock.cost_us = 50;
         let mut steps: usize = 0;
         while pair.sim.engine.jobs.persistence.is_saving() {
-            // Reading the clock moves it, so the model's time is set by the server's.
-            pair.sim.jobs();
+            // Several writes to a slice of the save. Reading the clock moves it, so the model's
+            // time is set by the server's.
+            if steps.is_multiple_of(4) {
+                pair.sim.jobs();
+            }
             let now = pair.sim.engine.reading.now.0;
             let behind = now - pair.model.now;
             pair.model.advance(behind);
             let key = pair.key();
             let value = pair.value();
-            let request = match steps % 3 {
+            let request = match steps % 8 {
                 0 => format!("set {key} x{value}"),
                 1 => format!("del {key} filler{}", steps % FILLERS),
-                _ => format!("set filler{} {value}9 px 5", FILLERS - steps % FILLERS),
+                2 => format!("set filler{} {value}9 px 5", FILLERS - steps % FILLERS),
+                _ => pair.unforeseen(),
             };
             pair.sim.run(&request);
             steps += 1;

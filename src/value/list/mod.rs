@@ -17,7 +17,8 @@
 //! A clone, as a snapshot takes it by [`List::freeze`], shares the chunks; whoever changes a shared
 //! chunk copies it first. A long item is never copied after it was stored.
 //!
-//! A million items of 16 bytes take 18.2 bytes each, of which 2 frame the item in its chunk.
+//! A million items of 16 bytes take 18.2 bytes each, of which 2 frame the item in its chunk
+//! (benches/collections.rs).
 //!
 //! Invariants ([`List::check`]): no chunk is empty or beyond the limit; an item is alone if and
 //! only if it is too long for the limit; `items` and `len` are true sums.

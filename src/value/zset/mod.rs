@@ -16,22 +16,24 @@
 //! A score is never NaN: nobody gives one. -0.0 equals 0.0; what was given first is kept.
 //! Redis: prints the former as `-0` if the set is big and as `0` if it is small.
 //!
-//! A set of 1,000,000 members of 16 bytes takes 61.4 bytes a member with random scores and 55.3
-//! with rising ones, as jemalloc counts them; 107 a member left when a random half is removed, 114
-//! when all but a sixteenth are. Of the 61: record and slot 27, table 15, tree 18, and what pages
-//! and size classes leave over.
+//! A set of 1,000,000 members of 16 bytes takes 60 bytes a member with random scores and 56 with
+//! rising ones, as jemalloc counts them; 105 a member left when a random half is removed, 110 when
+//! all but a sixteenth are (benches/collections.rs). Of the 60: record and slot 27, table 15, tree
+//! 18, and what pages and size classes leave over.
 //!
-//! In random order, with every cache line cold, an operation there takes (median, microseconds):
+//! In random order, with every cache line cold, an operation there takes (the same bench, processor
+//! time in microseconds on a machine quiet and busy):
 //!
 //! ```text
-//! score 0.6   member of a rank 0.4   rank 1.2   count between scores 0.7   ten from a rank 1.2
-//! insert 0.8  rising insert 0.3      new score 2.2   removal 1.4   all scores equal: rank 3
+//! score 0.5-0.8    member of a rank 0.4-0.7    rank 1.1-2.3    count between scores 0.7-1.1
+//! insert 0.9-1.5   rising insert 0.4-0.9       new score 1.9-3.3    ten from a rank 1.0-1.9
+//! removal 1.9-2.3  all scores equal: rank 2.5-9
 //! ```
 //!
 //! What an operation does beside itself is one piece at most: splitting a segment of the table or
 //! a node, copying a page of 16 KiB (shared with a snapshot, or to close its holes), or moving the
-//! last records of a page (some 70, 50 microseconds). The longest insert of the million took 84
-//! microseconds, page faults included; one step of dismantling at most 34.
+//! last records of a page (some 70). The longest insert of the million takes 38 to 48 microseconds,
+//! page faults included; one step of dismantling at most 14.
 //!
 //! Not here: what commands do with two sets, and what scores are read from and printed as
 //! (`value/number.rs`).
