@@ -45,5 +45,7 @@ bash fuzz/smoke.sh
 step "reply for reply beside redis-server"
 .venv/bin/python tests/differential.py --protocol 2 --seed 102
 .venv/bin/python tests/differential.py --protocol 3 --seed 103
+step "client libraries"
+.venv/bin/python tests/clients/python_clients.py
 step "beside the peers, in short"
 .venv/bin/python benches/peers.py --venv .venv --short
