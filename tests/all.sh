@@ -13,6 +13,8 @@ need_packages() {
     command -v redis-server >/dev/null || missing+=(redis-server)
     command -v redis-cli >/dev/null || missing+=(redis-tools)
     command -v python3 >/dev/null || missing+=(python3)
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
     command -v cc >/dev/null || missing+=(build-essential)
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
@@ -47,5 +49,7 @@ step "reply for reply beside redis-server"
 .venv/bin/python tests/differential.py --protocol 3 --seed 103
 step "client libraries"
 .venv/bin/python tests/clients/python_clients.py
+(cd tests/clients/node && npm ci --no-audit --no-fund --loglevel=error)
+node tests/clients/node/node_clients.js
 step "beside the peers, in short"
 .venv/bin/python benches/peers.py --venv .venv --short
