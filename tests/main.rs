@@ -4,6 +4,8 @@
 mod binary;
 #[path = "main/blocking.rs"]
 mod blocking;
+#[path = "main/clients.rs"]
+mod clients;
 #[path = "main/clocks.rs"]
 mod clocks;
 #[path = "main/collections.rs"]
