@@ -34,6 +34,8 @@ mod model;
 mod process;
 #[path = "main/resp3.rs"]
 mod resp3;
+#[path = "main/sessions.rs"]
+mod sessions;
 #[path = "main/sets.rs"]
 mod sets;
 #[path = "main/sim.rs"]
