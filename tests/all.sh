@@ -26,6 +26,11 @@ need_packages() {
 
 step "tools"
 need_packages
+node_major=$(node -p 'parseInt(process.versions.node)')
+if [ "$node_major" -lt 20 ]; then
+    echo "node $(node --version) at $(command -v node) is too old: node-redis needs 20 or newer" >&2
+    exit 1
+fi
 command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz

@@ -43,12 +43,6 @@ class Server:
         """A client of redis-py that gives text."""
         return redis.Redis(port=self.port, **{"decode_responses": True, "socket_timeout": WAIT_S, **options})
 
-    def lacks(self, needs):
-        """Those of the commands that it does not have."""
-        with self.client() as client:
-            known = {name.upper() for name in client.command_list()}
-        return [name for name in needs if name not in known]
-
     def stop(self):
         """Stops it and removes its directory."""
         self.process.kill()
@@ -56,18 +50,18 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def check(name, needs=(), protocols=(None,)):
+def check(name, protocols=(None,)):
     """Puts a function among the checks, once for each protocol."""
     def add(function):
         for protocol in protocols:
-            CHECKS.append((f"{name}, RESP{protocol}" if protocol else name, needs, protocol, function))
+            CHECKS.append((f"{name}, RESP{protocol}" if protocol else name, protocol, function))
         return function
     return add
 
 
-def both(name, needs=()):
+def both(name):
     """A check of redis-py in both protocols; it is given a client."""
-    return check(f"redis-py: {name}", needs, (2, 3))
+    return check(f"redis-py: {name}", (2, 3))
 
 
 def same(got, expected):

@@ -8,8 +8,3 @@ def note(port, key, value):
     with redis.Redis(port=port) as client:
         client.rpush(key, value)
     return value
-
-
-def fail():
-    """A job that always fails."""
-    raise ValueError("this job fails")

@@ -1,6 +1,5 @@
 """Queues of jobs, RQ and huey, with workers that run real ones."""
 
-import datetime
 import logging
 import signal
 
@@ -13,11 +12,11 @@ import jobs
 from harness import WAIT_S, check, near, same, until
 
 
-def work(server, queue, **options):
+def work(queue):
     """A worker that does what is waiting, in this process."""
     worker = rq.SimpleWorker([queue], connection=queue.connection)
     worker.log.setLevel(logging.CRITICAL)
-    worker.work(burst=True, logging_level="CRITICAL", **options)
+    worker.work(burst=True, logging_level="CRITICAL")
 
 
 @check("RQ: jobs that are run")
@@ -30,37 +29,9 @@ def rq_jobs(client, server):
     gone = queue.enqueue(jobs.note, server.port, "seen", "never", ttl=1)
     gone.cancel()
     same((queue.count, first.get_status().value, queue.deferred_job_registry.count), (2, "queued", 1))
-    work(server, queue)
+    work(queue)
     same((client.lrange("seen", 0, -1), queue.count), (["urgent", "first", "second"], 0))
     same((queue.canceled_job_registry.count, queue.deferred_job_registry.count), (1, 0))
-    connection.close()
-
-
-@check("RQ: jobs for later", needs=("EVAL",))
-def rq_later(client, server):
-    connection = redis.Redis(port=server.port)
-    queue = rq.Queue(connection=connection)
-    queue.enqueue_in(datetime.timedelta(seconds=-1), jobs.note, server.port, "seen", "due", result_ttl=0)
-    queue.enqueue_in(datetime.timedelta(hours=1), jobs.note, server.port, "seen", "later", result_ttl=0)
-    same(queue.scheduled_job_registry.count, 2)
-    scheduler = rq.scheduler.RQScheduler([queue], connection=connection, logging_level="CRITICAL")
-    same(scheduler.acquire_locks(), {"default"})
-    scheduler.enqueue_scheduled_jobs()
-    work(server, queue)
-    same((client.lrange("seen", 0, -1), queue.scheduled_job_registry.count), (["due"], 1))
-    assert 0 < client.ttl("rq:scheduler-lock:default") <= 61
-    scheduler.release_locks()
-    connection.close()
-
-
-@check("RQ: results and failures", needs=("XADD",))
-def rq_results(client, server):
-    connection = redis.Redis(port=server.port)
-    queue = rq.Queue(connection=connection)
-    job, bad = queue.enqueue(jobs.note, server.port, "seen", "x", result_ttl=100), queue.enqueue(jobs.fail)
-    work(server, queue)
-    same((job.return_value(), bad.get_status().value, queue.failed_job_registry.count), ("x", "failed", 1))
-    near(client.ttl(f"rq:job:{job.id}"), 100, 5)
     connection.close()
 
 
@@ -124,10 +95,3 @@ def huey_priorities(client, server):
     same(client.zcard("huey.redis.ranked"), 3)
     consume(queue, lambda: until(lambda: len(seen) == 3), workers=1)
     same(seen, ["high", "middle", "low"])
-
-
-@check("huey: a task that waits for its time", needs=("EVAL",))
-def huey_delayed(_, server):
-    queue = huey.RedisHuey("delayed", port=server.port)
-    add = queue.task()(lambda a, b: a + b)
-    consume(queue, lambda: same(add.schedule((1, 2), delay=0.1).get(blocking=True, timeout=WAIT_S), 3))

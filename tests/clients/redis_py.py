@@ -7,7 +7,6 @@ import time
 
 import redis
 import redis.asyncio
-from redis.cache import CacheConfig
 
 from harness import EARLY_S, WAIT_S, both, check, fails, listed, near, same, until
 
@@ -156,13 +155,6 @@ def sorted_sets(client, _):
     same((client.zrangebylex("lex", "[b", "(d"), client.zlexcount("lex", "-", "+"), client.zremrangebylex("lex", "-", "[b")), (["b", "c"], 4, 2))
     client.zadd("big", {f"m{i}": i for i in range(3000)})
     same(dict(client.zscan_iter("big")), {f"m{i}": float(i) for i in range(3000)})
-
-
-@both("deadlines of fields", needs=("HEXPIRE",))
-def fields(client, _):
-    client.hset("h", mapping={"f": 1, "g": 2})
-    same((client.hpexpire("h", 30, "f"), client.httl("h", "g", "no")), ([1], [-1, -2]))
-    until(lambda: client.hgetall("h") == {"g": "2"})
 
 
 # redis-py: waiting
@@ -368,25 +360,9 @@ def about(client, _):
     assert abs(client.lastsave() - datetime.datetime.now()).total_seconds() < 3600
 
 
-@both("locks", needs=("EVAL",))
-def locks(client, _):
-    with client.lock("lock", timeout=10) as lock:
-        same((lock.owned(), client.lock("lock").acquire(blocking=False), lock.extend(5)), (True, False, True))
-    same(client.exists("lock"), 0)
-
-
-@check("redis-py: cache on the client's side", needs=("CLIENT|TRACKING",), protocols=(3,))
-def cache(client, server):
-    with server.client(protocol=3, cache_config=CacheConfig()) as cached:
-        client.set("k", "v")
-        same((cached.get("k"), cached.get("k")), ("v", "v"))
-        client.set("k", "w")
-        until(lambda: cached.get("k") == "w")
-
-
 # redis-py: asyncio
 
-async def talk(client, port):
+async def talk(client):
     """What asyncio's client can do."""
     same((await client.set("k", "v", ex=10), await client.get("k"), await client.ttl("k")), (True, "v", 10))
     async with client.pipeline(transaction=True) as pipe:
@@ -426,5 +402,5 @@ def asynchronous(client, server):
     async def run():
         protocol = client.connection_pool.connection_kwargs["protocol"]
         async with redis.asyncio.Redis(port=server.port, protocol=protocol, decode_responses=True) as other:
-            await asyncio.wait_for(talk(other, server.port), WAIT_S)
+            await asyncio.wait_for(talk(other), WAIT_S)
     asyncio.run(run())

@@ -13,7 +13,7 @@ function sessionOf(user, maxAge) {
   return JSON.parse(JSON.stringify(made));
 }
 
-check('connect-redis: a store of sessions', [], async (server) => {
+check('connect-redis: a store of sessions', async (server) => {
   const client = await createClient({ socket: { port: server.port, host: '127.0.0.1' } }).connect();
   try {
     const store = new RedisStore({ client, prefix: 'sess:', ttl: 200 });

@@ -12,10 +12,10 @@ export const WAIT_MS = 10_000;
 // What may be missing when a span of time is measured from outside: timers of Node come early.
 export const EARLY_MS = 5;
 
-// Puts checks among those to run: name, the commands it needs that may not be there yet, function.
+// Puts checks among those to run.
 export const checks = [];
-export function check(name, needs, run) {
-  checks.push({ name, needs, run });
+export function check(name, run) {
+  checks.push({ name, run });
 }
 
 // What the condition gives, as soon as it gives something.

@@ -5,9 +5,9 @@ import { createClient, createClientPool, WatchError } from 'redis';
 import { check, EARLY_MS, inTime, until, WAIT_MS } from './harness.js';
 
 // A check that is given a client and a function that makes more of them, all closed at its end.
-function withClient(name, needs, run, protocols = [2, 3]) {
+function withClient(name, run, protocols = [2, 3]) {
   for (const RESP of protocols) {
-    check(`node-redis: ${name}, RESP${RESP}`, needs, async (server) => {
+    check(`node-redis: ${name}, RESP${RESP}`, async (server) => {
       const made = [];
       const make = async (options = {}) => {
         const client = createClient({ socket: { port: server.port, host: '127.0.0.1' }, RESP, ...options });
@@ -27,7 +27,7 @@ function withClient(name, needs, run, protocols = [2, 3]) {
 // What there is, without the prototypes of replies.
 const plain = (reply) => JSON.parse(JSON.stringify(reply));
 
-withClient('basic types', [], async (client) => {
+withClient('basic types', async (client) => {
   assert.equal(await client.set('k', 'v', { expiration: { type: 'EX', value: 100 } }), 'OK');
   assert.deepEqual([await client.get('k'), await client.ttl('k'), await client.get('no')], ['v', 100, null]);
   assert.deepEqual([await client.set('k', 'w', { condition: 'NX' }), await client.getEx('k', { type: 'PERSIST' })], [null, 'v']);
@@ -51,7 +51,7 @@ withClient('basic types', [], async (client) => {
   assert.deepEqual([await client.expire('k', -1), await client.exists('k'), await client.del(['l', 's'])], [1, 0, 2]);
 });
 
-withClient('pipelines and transactions', [], async (client, make) => {
+withClient('pipelines and transactions', async (client, make) => {
   const sums = await Promise.all(Array.from({ length: 2000 }, () => client.incr('sum')));
   assert.deepEqual(sums, Array.from({ length: 2000 }, (_, i) => i + 1));
   assert.deepEqual(plain(await client.multi().set('a', 1).incr('a').hGetAll('no').exec()), ['OK', 2, {}]);
@@ -63,7 +63,7 @@ withClient('pipelines and transactions', [], async (client, make) => {
   await assert.rejects(client.multi().incr('a').exec(), WatchError);
 });
 
-withClient('pools', [], async (client, make, server) => {
+withClient('pools', async (client, make, server) => {
   const pool = createClientPool({ socket: { port: server.port, host: '127.0.0.1' } }, { maximum: 4 });
   await pool.connect();
   await Promise.all(Array.from({ length: 100 }, () => pool.execute((one) => one.incr('n'))));
@@ -71,7 +71,7 @@ withClient('pools', [], async (client, make, server) => {
   await pool.close();
 });
 
-withClient('messages', [], async (client, make) => {
+withClient('messages', async (client, make) => {
   const subscriber = await make();
   const got = [];
   await subscriber.subscribe(['c', 'd'], (text, channel) => got.push(`${channel} ${text}`));
@@ -89,7 +89,7 @@ withClient('messages', [], async (client, make) => {
   await subscriber.sUnsubscribe('c');
 });
 
-withClient('one connection for messages and requests', [], async (client) => {
+withClient('one connection for messages and requests', async (client) => {
   const got = [];
   await client.subscribe('c', (text) => got.push(text));
   assert.equal(await client.set('k', 'v'), 'OK');
@@ -97,7 +97,7 @@ withClient('one connection for messages and requests', [], async (client) => {
   await until(() => got.length === 1);
 }, [3]);
 
-withClient('events of keys that expire', [], async (client, make) => {
+withClient('events of keys that expire', async (client, make) => {
   const subscriber = await make();
   const got = [];
   await client.configSet('notify-keyspace-events', 'Ex');
@@ -110,7 +110,7 @@ withClient('events of keys that expire', [], async (client, make) => {
   await client.configSet('notify-keyspace-events', '');
 });
 
-withClient('waiting', [], async (client, make) => {
+withClient('waiting', async (client, make) => {
   const start = performance.now();
   assert.equal(await client.blPop('no', 0.05), null);
   assert.equal(await client.bzPopMin('no', 0.05), null);
@@ -126,7 +126,7 @@ withClient('waiting', [], async (client, make) => {
   assert.deepEqual(plain(await inTime(lowest)), { key: 'delayed', value: 'a', score: 3 });
 });
 
-withClient('iterators', [], async (client) => {
+withClient('iterators', async (client) => {
   await client.mSet(Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`key:${i}`, String(i)])));
   const found = new Set();
   for await (const keys of client.scanIterator({ MATCH: 'key:*', COUNT: 50, TYPE: 'string' })) {
@@ -143,7 +143,7 @@ withClient('iterators', [], async (client) => {
   assert.equal(sum, 1_999_000);
 });
 
-withClient('connections', [], async (client, make) => {
+withClient('connections', async (client, make) => {
   const named = await make({ name: 'worker', database: 3 });
   const info = await named.clientInfo();
   assert.deepEqual([info.name, info.db, info.libName], ['worker', 3, 'node-redis']);
@@ -155,17 +155,3 @@ withClient('connections', [], async (client, make) => {
   assert.deepEqual([again.name, again.db, again.id === info.id], ['worker', 3, false]);
   await named.close();
 });
-
-withClient('deadlines of fields', ['HEXPIRE'], async (client) => {
-  await client.hSet('h', { f: 1, g: 2 });
-  assert.deepEqual(await client.hpExpire('h', 'f', 30), [1]);
-  await until(async () => (await client.hLen('h')) === 1);
-});
-
-withClient('cache on the client\'s side', ['CLIENT|TRACKING'], async (client, make) => {
-  const cached = await make({ clientSideCache: { ttl: 0, maxEntries: 0, evictPolicy: 'LRU' } });
-  await client.set('k', 'v');
-  assert.deepEqual([await cached.get('k'), await cached.get('k')], ['v', 'v']);
-  await client.set('k', 'w');
-  await until(async () => (await cached.get('k')) === 'w');
-}, [3]);
