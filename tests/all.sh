@@ -13,6 +13,8 @@ need_packages() {
     command -v redis-server >/dev/null || missing+=(redis-server)
     command -v redis-cli >/dev/null || missing+=(redis-tools)
     command -v python3 >/dev/null || missing+=(python3)
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
     command -v cc >/dev/null || missing+=(build-essential)
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
@@ -24,6 +26,11 @@ need_packages() {
 
 step "tools"
 need_packages
+node_major=$(node -p 'parseInt(process.versions.node)')
+if [ "$node_major" -lt 20 ]; then
+    echo "node $(node --version) at $(command -v node) is too old: node-redis needs 20 or newer" >&2
+    exit 1
+fi
 command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
@@ -45,5 +52,9 @@ bash fuzz/smoke.sh
 step "reply for reply beside redis-server"
 .venv/bin/python tests/differential.py --protocol 2 --seed 102
 .venv/bin/python tests/differential.py --protocol 3 --seed 103
+step "client libraries"
+.venv/bin/python tests/clients/python_clients.py
+(cd tests/clients/node && npm ci --no-audit --no-fund --loglevel=error)
+node tests/clients/node/node_clients.js
 step "beside the peers, in short"
 .venv/bin/python benches/peers.py --venv .venv --short

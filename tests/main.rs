@@ -4,6 +4,8 @@
 mod binary;
 #[path = "main/blocking.rs"]
 mod blocking;
+#[path = "main/clients.rs"]
+mod clients;
 #[path = "main/clocks.rs"]
 mod clocks;
 #[path = "main/collections.rs"]
@@ -34,6 +36,8 @@ mod model;
 mod process;
 #[path = "main/resp3.rs"]
 mod resp3;
+#[path = "main/sessions.rs"]
+mod sessions;
 #[path = "main/sets.rs"]
 mod sets;
 #[path = "main/sim.rs"]

@@ -1,0 +1,64 @@
+"""Python's client libraries against a running mayfly: redis-py (RESP2, RESP3, asyncio), RQ, huey, cachelib.
+
+    python tests/clients/python_clients.py [--server PATH] [--only TEXT]
+
+Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. `--server`
+may name another server, so that the checks can be tried there. Not tried, as Mayfly has no scripts,
+streams, field deadlines or client-side caching yet: redis-py's locks, deadlines of fields and cache, RQ's
+scheduler and the results it keeps, huey's tasks that wait for their time.
+
+Prints a line for each check; exit code 1 if one failed.
+"""
+
+import argparse
+import logging
+import sys
+import traceback
+from pathlib import Path
+
+import redis_py  # Each of these three registers its checks.
+import queues
+import caches
+from harness import CHECKS, Server
+
+
+def run_one(server, protocol, function):
+    """Runs a check on the emptied server; what went wrong."""
+    try:
+        with server.client(protocol=protocol or 3) as client:
+            client.flushall()
+            function(client, server)
+    except Exception:
+        return traceback.format_exc()
+    return None
+
+
+def main():
+    """Runs and reports."""
+    root = Path(__file__).resolve().parent.parent.parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default=str(root / "target/release/mayfly"))
+    parser.add_argument("--only", default="", help="run the checks whose name has this text")
+    options = parser.parse_args()
+    # A consumer whose scheduler needs a script says so every second.
+    logging.getLogger("huey").setLevel(logging.CRITICAL + 1)
+    counts = {"passed": 0, "failed": 0}
+    server = Server(options.server)
+    try:
+        for name, protocol, function in CHECKS:
+            if options.only not in name:
+                continue
+            trouble = run_one(server, protocol, function)
+            outcome = "failed" if trouble else "passed"
+            counts[outcome] += 1
+            print(f"{outcome}  {name}", flush=True)
+            if trouble:
+                print(trouble, flush=True)
+    finally:
+        server.stop()
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
