@@ -7,9 +7,9 @@ use crate::sim::Sim;
 
 /// Draws for each element there is.
 const DRAWS_EACH: usize = 30;
-/// Standard deviations by which the statistic may exceed its mean. Even draws next to
-/// never do (and a run is the same every time); a draw of a segment first, and then of an element
-/// of it, does so by hundreds.
+/// Standard deviations by which the statistic may exceed its mean. Even draws next to never do (and
+/// a run is the same every time); a draw of a segment first, and then of an element of it, does so
+/// by hundreds.
 const DEVIATIONS_MAX: f64 = 6.0;
 
 /// Elements of a collection of some ten segments, and of a small one.
