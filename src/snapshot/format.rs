@@ -46,6 +46,7 @@ use std::marker::PhantomData;
 
 use bincode::config::{Configuration, standard};
 use bincode::{BorrowDecode, Decode, Encode};
+use bytes::Bytes;
 
 use crate::config::BULK_BYTES_MAX;
 
@@ -432,25 +433,81 @@ impl ChunkWriter {
         self.records += 1;
     }
 
-    /// The finished chunk but for its checksum, which [`seal`] adds.
-    pub fn finish(mut self) -> Vec<u8> {
-        let len = (self.buffer.len() - CHUNK_START) as u32;
+    /// The finished chunk but for its checksum, which [`Chunk::seal`] adds.
+    pub fn finish(self) -> Chunk {
+        self.finish_with(Bytes::new(), Vec::new())
+    }
+
+    /// The same with more payload, of which the first part is shared.
+    fn finish_with(mut self, shared: Bytes, tail: Vec<u8>) -> Chunk {
+        let len = self.buffer.len() - CHUNK_START + shared.len() + tail.len();
         self.buffer[0] = self.kind;
         self.buffer[2..4].copy_from_slice(&self.db.to_le_bytes());
-        self.buffer[4..8].copy_from_slice(&len.to_le_bytes());
+        self.buffer[4..8].copy_from_slice(&(len as u32).to_le_bytes());
         self.buffer[8..12].copy_from_slice(&self.records.to_le_bytes());
-        self.buffer
+        Chunk {
+            head: self.buffer,
+            shared,
+            tail,
+        }
     }
 }
 
-/// Adds the checksum to a finished chunk; gives it back for the footer.
-pub fn seal(chunk: &mut [u8]) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&chunk[..12]);
-    crc.update(&chunk[CHUNK_START..]);
-    let crc = crc.finalize();
-    chunk[12..16].copy_from_slice(&crc.to_le_bytes());
-    crc
+/// A chunk on its way into the file. A long string in it is shared with the keyspace, as copying it
+/// would take as long as the string is.
+pub struct Chunk {
+    /// All of it, or what is before the long string.
+    head: Vec<u8>,
+    shared: Bytes,
+    tail: Vec<u8>,
+}
+
+impl Chunk {
+    /// A chunk of a single string, as [`ChunkWriter::push`] would write its record.
+    pub fn of_string(
+        db: u16,
+        key: &[u8],
+        deadline: Option<i64>,
+        value: &Bytes,
+        is_edited: bool,
+    ) -> Chunk {
+        let mut buffer = Vec::with_capacity(CHUNK_START + key.len() + 32);
+        buffer.resize(CHUNK_START, 0);
+        encode(key, &mut buffer);
+        encode(deadline, &mut buffer);
+        encode(value.len() as u64, &mut buffer);
+        let mut tail = Vec::new();
+        encode(is_edited, &mut tail);
+        let writer = ChunkWriter {
+            buffer,
+            kind: KIND_STRINGS,
+            db,
+            records: 1,
+        };
+        writer.finish_with(value.clone(), tail)
+    }
+
+    /// Its bytes in order.
+    pub fn parts(&self) -> [&[u8]; 3] {
+        [&self.head, &self.shared, &self.tail]
+    }
+
+    /// Adds the checksum; gives it back for the footer.
+    pub fn seal(&mut self) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&self.head[..12]);
+        crc.update(&self.head[CHUNK_START..]);
+        crc.update(&self.shared);
+        crc.update(&self.tail);
+        let crc = crc.finalize();
+        self.head[12..CHUNK_START].copy_from_slice(&crc.to_le_bytes());
+        crc
+    }
+
+    /// Its buffer, to be filled anew; none if it was only the head of a long string.
+    pub fn into_buffer(self) -> Option<Vec<u8>> {
+        self.shared.is_empty().then_some(self.head)
+    }
 }
 
 /// The bytes of a footer.
@@ -492,4 +549,38 @@ pub fn read_footer(bytes: &[u8]) -> Result<Footer, Fault> {
         return Err(Fault::TrailingBytes);
     }
     decode(&bytes[8..8 + len])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of a sealed chunk.
+    fn bytes_of(mut chunk: Chunk) -> Vec<u8> {
+        chunk.seal();
+        chunk.parts().concat()
+    }
+
+    #[test]
+    fn a_shared_string_is_written_as_a_copied_one() {
+        for len in [0, 1, 250, 251, 65_535, 65_536, 1 << 20] {
+            for (deadline, is_edited) in [(None, false), (Some(-1), true), (Some(1 << 50), false)] {
+                let value = Bytes::from(vec![b'v'; len]);
+                let record = StringRecord {
+                    key: b"key",
+                    deadline,
+                    value: &value,
+                    is_edited,
+                };
+                let mut writer = ChunkWriter::new(Vec::new(), KIND_STRINGS, 3);
+                writer.push(&record);
+                let copied = bytes_of(writer.finish());
+                let shared = bytes_of(Chunk::of_string(3, b"key", deadline, &value, is_edited));
+                assert!(copied == shared, "{len} bytes");
+                let (start, payload) = copied.split_at(CHUNK_START);
+                let start = start.try_into().expect("a chunk has a start");
+                assert_eq!(check_payload(start, payload), Ok(()));
+            }
+        }
+    }
 }

@@ -44,9 +44,9 @@ use crate::expiry::is_due;
 use crate::store::entry::{Slot, ValueRef};
 use crate::store::table::Walk;
 use crate::store::{Keyspace, collection};
-use crate::value::Frozen;
+use crate::value::{Frozen, Value};
 use format::{
-    ChunkWriter, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord, StringRecord,
+    Chunk, ChunkWriter, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord, StringRecord,
 };
 use writer::Writer;
 
@@ -58,6 +58,8 @@ const BUCKETS_PER_STEP: usize = 256;
 const PART_BYTES_GOAL: usize = 64 * 1024;
 /// Kept entries encoded between two readings of the clock.
 const KEPT_PER_STEP: usize = 64;
+/// A string of so many bytes is a chunk of its own, which shares it instead of copying it.
+const SHARED_BYTES_MIN: usize = 64 * 1024;
 
 /// The version of the server, as it stands in headers.
 pub fn server_version() -> [u16; 3] {
@@ -92,7 +94,7 @@ pub struct Job {
     /// The elements of the part being encoded.
     elements: Vec<u8>,
     /// Finished chunks that the writer had no room for, in order.
-    stalled: VecDeque<Vec<u8>>,
+    stalled: VecDeque<Chunk>,
     footer: Footer,
     is_finishing: bool,
     backlog_bytes_max: usize,
@@ -276,6 +278,17 @@ impl Job {
         let Some(value) = slot.string() else {
             return self.encode_collection(db, slot, unix_ms);
         };
+        self.footer.records += 1;
+        self.footer.volatile += u64::from(deadline.is_some());
+        if let ValueRef::Boxed(Value::Long(long)) = slot.value()
+            && long.len() >= SHARED_BYTES_MIN
+        {
+            self.footer.chunks += 1;
+            let (key, is_edited) = (slot.key(), slot.is_variant());
+            let chunk = Chunk::of_string(db, key, unix_ms, long, is_edited);
+            self.stalled.push_back(chunk);
+            return;
+        }
         let bytes = slot.key().len() + value.len() + 32;
         self.make_room(chunk, KIND_STRINGS, db, bytes)
             .push(&StringRecord {
@@ -284,8 +297,6 @@ impl Job {
                 value,
                 is_edited: slot.is_variant(),
             });
-        self.footer.records += 1;
-        self.footer.volatile += u64::from(deadline.is_some());
     }
 
     /// Encodes a small collection, or notes a big one as it is now, to be written in parts.

@@ -4,7 +4,8 @@
 //! file appears under its name only when it is whole and on disk: write, fsync, rename, fsync of
 //! the directory. Whatever fails, the temporary file is removed and the previous one stays.
 //!
-//! Invariant: the thread touches nothing but its own file and the buffers it is handed.
+//! Invariant: the thread touches nothing but its own file and the buffers it is handed; long
+//! strings among them are shared with the keyspace, which does not change them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use std::sync::mpsc::{
 };
 use std::thread::JoinHandle;
 
-use super::format::{self, Footer, Header};
+use super::format::{self, Chunk, Footer, Header};
 
 /// Chunks that may wait for the disk.
 const CHUNKS_WAITING_MAX: usize = 8;
@@ -24,7 +25,7 @@ const CHUNKS_WAITING_MAX: usize = 8;
 const SYNC_EVERY_BYTES: u64 = 32 * 1024 * 1024;
 
 enum Message {
-    Chunk(Vec<u8>),
+    Chunk(Chunk),
     Finish(Footer),
 }
 
@@ -69,7 +70,7 @@ impl Writer {
 
     /// Hands over a finished chunk. Gives it back if too many wait already, or if the thread has
     /// failed, which [`Writer::poll`] then tells.
-    pub fn try_send(&self, chunk: Vec<u8>) -> Result<(), Vec<u8>> {
+    pub fn try_send(&self, chunk: Chunk) -> Result<(), Chunk> {
         let Some(sender) = &self.sender else {
             return Err(chunk);
         };
@@ -195,11 +196,15 @@ fn write_all(
     loop {
         match receiver.recv() {
             Ok(Message::Chunk(mut chunk)) => {
-                crcs.update(&format::seal(&mut chunk).to_le_bytes());
-                write(&mut file, &chunk)?;
-                len += chunk.len() as u64;
-                // The engine may have stopped asking for buffers.
-                let _ = recycle.send(chunk);
+                crcs.update(&chunk.seal().to_le_bytes());
+                for part in chunk.parts() {
+                    write(&mut file, part)?;
+                    len += part.len() as u64;
+                }
+                if let Some(buffer) = chunk.into_buffer() {
+                    // The engine may have stopped asking for buffers.
+                    let _ = recycle.send(buffer);
+                }
                 if len - synced >= SYNC_EVERY_BYTES {
                     file.sync_data()
                         .map_err(|error| at("syncing", temporary, error))?;

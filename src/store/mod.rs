@@ -35,8 +35,8 @@ pub mod collection;
 use std::cell::Cell;
 
 use bytes::Bytes;
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
 
 use crate::clock::{Reading, UnixMillis};
 use crate::config::{BULK_BYTES_MAX, Config};
@@ -998,16 +998,20 @@ impl Live<'_> {
         }
     }
 
-    /// A random living key, uniformly among the living unless most keys are dead.
+    /// A random living key, uniformly among the living unless nearly all keys are dead.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        self.space.dbs[self.db].index.advance(self.reading.now);
+        // Redis: goes on drawing, for seconds if a million keys have just died.
+        if self.space.live_len(self.db) == 0 {
+            return None;
+        }
+        let now = self.reading.now;
+        let is_alive = |slot: &Slot| slot.deadline().is_none_or(|at| !is_due(at, now));
         for _ in 0..RANDOM_TRIES {
             let Keyspace { dbs, rng, .. } = &mut *self.space;
             let slot = dbs[self.db].table.random(rng)?;
             let key = slot.key().to_vec();
-            let is_dead = slot
-                .deadline()
-                .is_some_and(|deadline| is_due(deadline, self.reading.now));
-            if !is_dead {
+            if is_alive(slot) {
                 return Some(key);
             }
             let hash = self.space.placement.hash(&key);
@@ -1015,20 +1019,9 @@ impl Live<'_> {
                 self.settle(hash, &key);
             }
         }
-        let mut cursor = self.space.rng.random_range(0..1 << entry::TAG_BITS);
-        let mut found = None;
-        for _ in 0..2 {
-            loop {
-                cursor = self.scan(cursor, 1, |slot| found = Some(slot.key().to_vec()));
-                if found.is_some() || cursor == 0 {
-                    break;
-                }
-            }
-            if found.is_some() {
-                break;
-            }
-        }
-        found
+        let Keyspace { dbs, rng, .. } = &mut *self.space;
+        let slot = dbs[self.db].table.find_any(rng, is_alive)?;
+        Some(slot.key().to_vec())
     }
 }
 

@@ -495,6 +495,24 @@ impl Table {
         })
     }
 
+    /// Some entry that `is_wanted`, the first from a random segment on; none if there is no such
+    /// entry. Walks over everything at worst, prefetching ahead.
+    pub fn find_any(
+        &self,
+        rng: &mut SmallRng,
+        mut is_wanted: impl FnMut(&Slot) -> bool,
+    ) -> Option<&Slot> {
+        let from = rng.random_range(0..self.segments.len());
+        let (before, after) = self.segments.split_at(from);
+        after.iter().chain(before).find_map(|segment| {
+            segment
+                .slots
+                .iter()
+                .for_each(|slot| prefetch(slot.address()));
+            segment.slots.iter().find(|slot| is_wanted(slot))
+        })
+    }
+
     /// Calls `found` for the entries of up to `buckets` buckets and moves `walk` on, in directory
     /// order, prefetching ahead. A segment that was split, merged or rebuilt since the last step is
     /// walked again from its start, so an entry may be met twice but is never missed if it stays.

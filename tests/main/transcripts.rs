@@ -793,3 +793,30 @@ fn dbsize_waits_for_no_storm() {
     sim.expect("dbsize", ":1");
     assert_eq!(sim.engine.keyspace.db(0).table.len(), 1);
 }
+
+/// Whatever has died and is still there, a living key is found, and if there is none that is known
+/// without a look at them all.
+#[test]
+fn randomkey_finds_the_living_among_many_dead() {
+    let mut sim = Sim::new();
+    for i in 0..20_000 {
+        sim.run(&format!("set k{i} v px 1000"));
+    }
+    sim.run("set alive v");
+    sim.run("client pause 100000 write");
+    // Some lie in ended buckets of the index, then in the one in progress.
+    for ms in [1_000, 1] {
+        sim.clock.advance_ms(ms);
+        for _ in 0..20 {
+            sim.expect("randomkey", "$5 alive");
+        }
+    }
+    assert_eq!(sim.engine.keyspace.db(0).table.len(), 20_001);
+    sim.run("client unpause");
+    sim.expect("randomkey", "$5 alive");
+    sim.expect("del alive", ":1");
+    sim.expect("randomkey", "$-1");
+    sim.clock.advance_ms(1_000);
+    sim.expect("randomkey", "$-1");
+    sim.expect("dbsize", ":0");
+}
