@@ -613,7 +613,7 @@ pub const SETTINGS: &[Setting] = &[
         help: "How long members of a packed set may be.",
         access: Access::Mutable,
         get: |c| c.set_packed_value_bytes_max.to_string(),
-        set: |c, a| memory(a, 0).map(|v| c.set_packed_value_bytes_max = v),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.set_packed_value_bytes_max = v),
     },
     Setting {
         name: "zset-max-listpack-entries",
@@ -1291,9 +1291,10 @@ impl Config {
             settings.push(setting);
         }
         let mut next = self.clone();
-        for (setting, (_, value)) in settings.iter().zip(pairs) {
+        for (setting, (name, value)) in settings.iter().zip(pairs) {
+            // The name is the old one if that was given.
             (setting.set)(&mut next, std::slice::from_ref(value))
-                .map_err(|why| SetError::failed(setting.name, why))?;
+                .map_err(|why| SetError::failed(name.to_ascii_lowercase(), why))?;
         }
         settings.retain(|setting| setting.lines(self) != setting.lines(&next));
         *self = next;

@@ -774,6 +774,16 @@ fn cluster_says_that_there_is_none() {
         "-ERR CONFIG SET failed (possibly related to argument 'hash-max-listpack-entries') - \
          argument must be greater or equal to 0",
     );
+    sim.expect(
+        "config set HASH-max-ziplist-ENTRIES abc",
+        "-ERR CONFIG SET failed (possibly related to argument 'hash-max-ziplist-entries') - \
+         argument couldn't be parsed into an integer",
+    );
+    sim.expect(
+        "config set set-max-listpack-value 1k",
+        "-ERR CONFIG SET failed (possibly related to argument 'set-max-listpack-value') - \
+         argument couldn't be parsed into an integer",
+    );
 }
 
 /// Of so many keys due together, INFO and DBSIZE remove all or none: with more than they may
