@@ -14,15 +14,13 @@ Needs redis-py, for its connection and parser.
 import argparse
 import math
 import random
-import shutil
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import redis
+
+from server import Server
 
 KEYS = ["a", "b", "c", "d", "e"]
 VALUES = ["", "1", "-5", "10.5", "hello", "abc" * 30, "9223372036854775807", "007", "3.0e3", " 1"]
@@ -270,17 +268,8 @@ def equal(command, ours, theirs):
     return False
 
 
-class Server:
-    """A server of its own on a free port."""
-
-    def __init__(self, path):
-        self.dir = tempfile.mkdtemp()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen(
-            [path, "--port", str(self.port), "--save", "", "--dir", self.dir],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+class Peer(Server):
+    """One of the two servers."""
 
     def connect(self, protocol):
         """A connection, as soon as the server takes one."""
@@ -291,12 +280,6 @@ class Server:
             except redis.ConnectionError:
                 if time.monotonic() > until or self.process.poll() is not None:
                     raise
-
-    def stop(self):
-        """Stops it and removes its directory."""
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 def ask(connection, command):
@@ -363,7 +346,7 @@ def main():
     parser.add_argument("--protocol", type=int, default=2, choices=(2, 3))
     options = parser.parse_args()
     print(f"seed {options.seed}, protocol {options.protocol}")
-    servers = [Server(options.mayfly), Server(options.oracle)]
+    servers = [Peer(options.mayfly), Peer(options.oracle)]
     try:
         connections = [server.connect(options.protocol) for server in servers]
         failed = run(*connections, random.Random(options.seed), options.count, options.family)

@@ -1,12 +1,13 @@
 """The server, the checks and what they say of what they see."""
 
-import shutil
-import socket
-import subprocess
-import tempfile
+import sys
 import time
+from pathlib import Path
 
 import redis
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from server import Server
 
 # How long anything may take that has to come.
 WAIT_S = 10
@@ -15,17 +16,11 @@ EARLY_S = 0.005
 CHECKS = []
 
 
-class Server:
-    """A server of its own on a free port."""
+class Target(Server):
+    """The server that the checks are made on, when it answers."""
 
     def __init__(self, path):
-        self.dir = tempfile.mkdtemp()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen(
-            [path, "--port", str(self.port), "--save", "", "--dir", self.dir],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        super().__init__(path)
         until = time.monotonic() + WAIT_S
         while not self.answers():
             if time.monotonic() > until or self.process.poll() is not None:
@@ -42,12 +37,6 @@ class Server:
     def client(self, **options):
         """A client of redis-py that gives text."""
         return redis.Redis(port=self.port, **{"decode_responses": True, "socket_timeout": WAIT_S, **options})
-
-    def stop(self):
-        """Stops it and removes its directory."""
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 def check(name, protocols=(None,)):

@@ -19,7 +19,7 @@ from pathlib import Path
 import redis_py  # Each of these three registers its checks.
 import queues
 import caches
-from harness import CHECKS, Server
+from harness import CHECKS, Target
 
 
 def run_one(server, protocol, function):
@@ -43,7 +43,7 @@ def main():
     # A consumer whose scheduler needs a script says so every second.
     logging.getLogger("huey").setLevel(logging.CRITICAL + 1)
     counts = {"passed": 0, "failed": 0}
-    server = Server(options.server)
+    server = Target(options.server)
     try:
         for name, protocol, function in CHECKS:
             if options.only not in name:
