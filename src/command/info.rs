@@ -17,7 +17,7 @@ use super::row::*;
 use super::table;
 use crate::config::ExpireClock;
 use crate::engine::Engine;
-use crate::engine::memory::{Figures, figures};
+use crate::engine::memory::Figures;
 use crate::engine::pubsub::Topic;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
@@ -264,10 +264,9 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
         active,
         resident,
         ..
-    } = figures();
+    } = engine.sample_memory();
     let rss = resident_bytes();
-    let peak = engine.metrics.memory_peak.max(used);
-    engine.metrics.memory_peak = peak;
+    let peak = engine.metrics.memory_peak;
     let client_bytes = client_bytes(engine);
     let overhead = overhead_bytes(engine, client_bytes).min(used);
     let startup = engine.identity.startup_bytes;

@@ -229,7 +229,7 @@ impl Engine {
 
     fn housekeep(&mut self, now_ms: u64) {
         self.metrics.sample(now_ms);
-        self.sample_memory(now_ms);
+        self.sample_memory();
         if self.reading.wall_steps != self.jobs.wall_steps_told {
             self.jobs.wall_steps_told = self.reading.wall_steps;
             log::warn!("The wall clock was set by {} ms", self.reading.wall_step_ms);

@@ -1,13 +1,12 @@
 //! The allocator: what it holds, and giving back to the system what has been freed.
 //!
 //! jemalloc keeps freed pages for up to ten seconds and returns them along a smooth curve of 200
-//! steps (`opt.dirty_decay_ms` in its manual), each of which is short: a gigabyte goes back with no
-//! step over 2 ms. But it looks at the time only once in about a thousand of its less usual calls,
-//! and a server that has fallen silent makes none. A job makes them while there is much to return.
+//! steps (`opt.dirty_decay_ms` in its manual), each of which returns little. But it looks at the
+//! time only once in about a thousand of its less usual calls, and a server that has fallen silent
+//! makes none. A job makes them while there is much to return.
 //!
-//! Tried instead: setting the decay time to zero and back, which returns everything in one go and
-//! stops the server for as long as that takes; jemalloc's own thread, which would be a second user
-//! of a core that may be the only one.
+//! Not chosen: setting the decay time to zero and back, which returns everything in one go, however
+//! much it is; jemalloc's own thread, a second user of a core that may be the only one.
 //!
 //! In tests another allocator serves, and this one holds nothing: all figures stand still.
 
@@ -78,12 +77,13 @@ impl Reclaim {
 
 impl Engine {
     /// Notes how much memory is in use, and whether there is some to give back.
-    pub(super) fn sample_memory(&mut self, now_ms: u64) {
+    pub fn sample_memory(&mut self) -> Figures {
         let figures = figures();
         self.metrics.memory_peak = self.metrics.memory_peak.max(figures.allocated);
         if figures.dirty >= DIRTY_BYTES_MIN {
-            self.jobs.reclaim.note(now_ms);
+            self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
         }
+        figures
     }
 
     /// One step, if it is time.

@@ -1001,7 +1001,7 @@ impl Live<'_> {
     /// A random living key, uniformly among the living unless nearly all keys are dead.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
         self.space.dbs[self.db].index.advance(self.reading.now);
-        // Redis: goes on drawing, for seconds if a million keys have just died.
+        // Redis: goes on drawing, for most of a second if 400,000 keys have just died.
         if self.space.live_len(self.db) == 0 {
             return None;
         }

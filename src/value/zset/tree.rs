@@ -694,7 +694,7 @@ impl Iter<'_> {
         while left > 0
             && let Some(leaf) = self.leaf
         {
-            let (ids, next) = match self.direction {
+            let (met, next) = match self.direction {
                 Direction::Ascending => {
                     let end = leaf.len().min(self.at.saturating_add(left));
                     leaf.ids[self.at..end].iter().for_each(|&id| found(id));
@@ -707,13 +707,19 @@ impl Iter<'_> {
                     (self.at - start, leaf.previous)
                 }
             };
-            left -= ids;
-            self.leaf = (next != NONE).then(|| &self.leaves[next]);
-            self.at = match self.direction {
-                Direction::Ascending => 0,
-                Direction::Descending => self.leaf.map_or(0, Leaf::len),
-            };
+            left -= met;
+            self.enter(next);
         }
+    }
+
+    /// Goes to the first record of another leaf, or to the end.
+    #[inline]
+    fn enter(&mut self, leaf: NodeId) {
+        self.leaf = (leaf != NONE).then(|| &self.leaves[leaf]);
+        self.at = match self.direction {
+            Direction::Ascending => 0,
+            Direction::Descending => self.leaf.map_or(0, Leaf::len),
+        };
     }
 }
 
@@ -728,8 +734,7 @@ impl Iterator for Iter<'_> {
                 let record = leaf.get(self.at)?;
                 self.at += 1;
                 if self.at == leaf.len() {
-                    self.leaf = (leaf.next != NONE).then(|| &self.leaves[leaf.next]);
-                    self.at = 0;
+                    self.enter(leaf.next);
                 }
                 Some(record)
             }
@@ -737,8 +742,7 @@ impl Iterator for Iter<'_> {
                 self.at -= 1;
                 let record = leaf.get(self.at)?;
                 if self.at == 0 {
-                    self.leaf = (leaf.previous != NONE).then(|| &self.leaves[leaf.previous]);
-                    self.at = self.leaf.map_or(0, Leaf::len);
+                    self.enter(leaf.previous);
                 }
                 Some(record)
             }
