@@ -9,7 +9,8 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use hashbrown::HashTable;
-use mayfly::value::hash::{self, HashLimits, HashRef};
+use mayfly::expiry::ALL_LIVE;
+use mayfly::value::hash::{self, Form, HashLimits, HashRef, Shape};
 use mayfly::value::list::{ChunkLimit, List};
 use mayfly::value::members::{Content, Members};
 use mayfly::value::packed::{self, End};
@@ -344,7 +345,7 @@ fn table_operations(group: &mut Group<'_>, table: &mut Table) {
         |_| (),
         |table, ()| {
             for _ in 0..BATCH {
-                black_box(table.members.random(&mut table.rng));
+                black_box(table.members.random(ALL_LIVE, &mut table.rng));
             }
         },
     );
@@ -759,7 +760,7 @@ fn small_hash(c: &mut Criterion) {
     };
     let mut fields = packed::EMPTY.to_vec();
     for n in 0..SMALL_ELEMENTS {
-        hash::set_in_packed(&mut fields, &name(2 * n), &VALUE, limits);
+        hash::set_in_small(&mut fields, Shape::Packed, &name(2 * n), &VALUE, limits);
     }
     let mut state = (fields, rng());
     let names = |(_, rng): &mut (Vec<u8>, SmallRng)| small_picks(rng);
@@ -771,7 +772,7 @@ fn small_hash(c: &mut Criterion) {
         names,
         |(fields, _), names| {
             for name in names {
-                black_box(HashRef::Packed(fields).get(name));
+                black_box(HashRef::new(Form::Packed(fields), ALL_LIVE).get(name));
             }
         },
     );
@@ -782,7 +783,7 @@ fn small_hash(c: &mut Criterion) {
         names,
         |(fields, _), names| {
             for name in names {
-                hash::set_in_packed(fields, name, &[b'w'; 32], limits);
+                hash::set_in_small(fields, Shape::Packed, name, &[b'w'; 32], limits);
             }
         },
     );

@@ -6,11 +6,11 @@ pub mod clock;
 
 pub mod config;
 
+pub mod expiry;
+
 pub mod value;
 
 pub mod resp;
-
-pub mod expiry;
 
 pub mod store;
 

@@ -352,7 +352,7 @@ fn hmget(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 fn hgetall(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let hash = live.hash(args.get(1))?;
     reply.map(hash.map_or(0, HashRef::len));
-    for Element { member, value } in hash.into_iter().flat_map(HashRef::iter) {
+    for Element { member, value, .. } in hash.into_iter().flat_map(HashRef::iter) {
         reply_string(reply, Some(member));
         reply_string(reply, Some(value));
     }
@@ -422,7 +422,7 @@ fn hincrby(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         None => 0,
     };
     let new = old.checked_add(amount).ok_or(CommandError::Overflow)?;
-    hash.set(field, format_i64(new, &mut [0; 20]));
+    hash.set_keeping(field, format_i64(new, &mut [0; 20]));
     live.changed(Event::HINCRBY, key);
     reply.integer(new);
     Ok(())
@@ -450,7 +450,7 @@ fn hincrbyfloat(
         return Err(CommandError::NanOrInfinity);
     }
     let text = new.to_text();
-    hash.set(field, text.as_bytes());
+    hash.set_keeping(field, text.as_bytes());
     live.changed(Event::HINCRBYFLOAT, key);
     reply.bulk(text.as_bytes());
     Ok(())
@@ -476,7 +476,7 @@ fn hrandfield(
     let draws = draws_from(count, hash.len())?;
     let is_flat = has_values && reply.protocol() == Protocol::Resp2;
     reply.array(if is_flat { 2 * draws } else { draws });
-    let mut answer = |Element { member, value }: Element<'_>| {
+    let mut answer = |Element { member, value, .. }: Element<'_>| {
         if has_values && !is_flat {
             reply.array(2);
         }
@@ -505,7 +505,7 @@ fn hscan(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     };
     let options = ScanOptions::parse(args, 3, Scanned::Fields)?;
     let next = options.walk(cursor, |cursor, count, met| {
-        hash.scan(cursor, count, |Element { member, value }| {
+        hash.scan(cursor, count, |Element { member, value, .. }| {
             *met += 1;
             if options.allow(&member) {
                 found.push(&member);

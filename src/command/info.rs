@@ -22,6 +22,7 @@ use crate::engine::pubsub::Topic;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::SETTLE_MAX;
+use crate::store::db::Db;
 
 /// The command on figures.
 pub const COMMANDS: &[Row] = &[Row {
@@ -168,7 +169,8 @@ fn settle(engine: &mut Engine) {
     let reading = engine.reading;
     let mut left = SETTLE_MAX;
     for db in 0..engine.keyspace.databases() {
-        if engine.keyspace.db(db).index.is_empty() {
+        let Db { index, fields, .. } = engine.keyspace.db(db);
+        if index.is_empty() && fields.is_empty() {
             continue;
         }
         left -= engine.keyspace.settle_due(db, &reading, left);
@@ -247,7 +249,9 @@ fn resident_bytes() -> u64 {
 fn overhead_bytes(engine: &Engine, client_bytes: u64) -> u64 {
     let dbs = (0..engine.keyspace.databases()).map(|db| engine.keyspace.db(db));
     let structure: usize = dbs
-        .map(|db| db.table.allocated_bytes() + db.index.allocated_bytes())
+        .map(|db| {
+            db.table.allocated_bytes() + db.index.allocated_bytes() + db.fields.allocated_bytes()
+        })
         .sum();
     engine.identity.startup_bytes + structure as u64 + client_bytes
 }
@@ -371,7 +375,9 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("sync_full", 0);
     lines.add("sync_partial_ok", 0);
     lines.add("sync_partial_err", 0);
-    lines.add("expired_subkeys", 0);
+    let stats = &space.stats;
+    let fields = stats.fields_expired_lazily + stats.fields_expired_actively;
+    lines.add("expired_subkeys", fields);
     let expired = space.stats.expired_lazily + space.stats.expired_actively;
     lines.add("expired_keys", expired);
     let stale = jobs.pacer.stale_percent();
@@ -431,6 +437,9 @@ fn expiry(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expiry_lag_ms_max", space.lag.max_ms());
     lines.add("expired_keys_active", space.stats.expired_actively);
     lines.add("expired_keys_lazy", space.stats.expired_lazily);
+    let stats = &space.stats;
+    lines.add("expired_subkeys_active", stats.fields_expired_actively);
+    lines.add("expired_subkeys_lazy", stats.fields_expired_lazily);
     let spans_ms = SPANS.map(|(_, ms)| ms);
     let (mut dead, mut within, mut next) = (0, [0; SPANS.len()], None);
     for db in 0..space.databases() {
@@ -535,7 +544,8 @@ fn keyspace(engine: &mut Engine, lines: &mut Lines) {
         let mean = db.index.mean_deadline();
         let avg_ttl_ms = mean.map_or(0, |mean| mean.since(now).max(0));
         lines.push(format_args!(
-            "db{number}:keys={keys},expires={expires},avg_ttl={avg_ttl_ms},subexpiry=0"
+            "db{number}:keys={keys},expires={expires},avg_ttl={avg_ttl_ms},subexpiry={}",
+            space.dated_len(number)
         ));
     }
 }

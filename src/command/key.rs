@@ -13,6 +13,7 @@ use super::reply_help;
 use super::row::*;
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
+use crate::expiry::ALL_LIVE;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -777,7 +778,7 @@ pub fn encoding(slot: &Slot) -> &'static str {
     if let Ok(zset) = collection::zset_of(slot) {
         return zset.encoding();
     }
-    if let Ok(hash) = collection::hash_of(slot) {
+    if let Ok(hash) = collection::hash_of(slot, ALL_LIVE) {
         return hash.encoding();
     }
     let bytes = slot.string().unwrap_or_default();

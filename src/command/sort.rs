@@ -20,7 +20,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::collection::{hash_of, list_of, set_of, zset_of};
+use crate::store::collection::{list_of, set_of, zset_of};
 use crate::value::list::ListRef;
 use crate::value::number::parse_f64_saturating;
 use crate::value::packed::End;
@@ -147,7 +147,7 @@ impl<'a> Pattern<'a> {
     fn find<'l>(&self, live: &'l Live<'_>, element: &[u8]) -> Option<StringRef<'l>> {
         let key = [self.before, element, self.after].concat();
         match self.field {
-            Some(field) => hash_of(live.get(&key)?).ok()?.get(field),
+            Some(field) => live.hash(&key).ok()??.get(field),
             None => live.string(&key).ok()?,
         }
     }

@@ -18,7 +18,11 @@ use crate::clock::{Clock, Reading};
 use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::expiry::index::ItemRef;
 use crate::expiry::pacing::{Pacer, SLICE_US};
+use crate::store::db::Filed;
 
+/// Hashes whose due fields are removed between two readings of the clock, of each of which at most
+/// one piece is looked at.
+const HASHES_PER_ROUND: usize = 4;
 /// Entries freed between two readings of the clock.
 const BURIED_PER_STEP: usize = 256;
 /// Items refiled between two readings of the clock.
@@ -39,7 +43,8 @@ pub struct Jobs {
     /// Time expiry took.
     pub expiry_us: u64,
     expired_at_us: u64,
-    next_db: usize,
+    /// The index whose turn it is.
+    next_index: usize,
     drawn: Vec<(ItemRef, u64)>,
     housekept_ms: u64,
     /// Steps of the wall clock that have been logged.
@@ -57,7 +62,7 @@ impl Jobs {
             reclaim: Reclaim::default(),
             expiry_us: 0,
             expired_at_us: reading.monotonic_us,
-            next_db: 0,
+            next_index: 0,
             drawn: Vec::new(),
             housekept_ms: reading.monotonic_us / 1000,
             housekept_commands: 0,
@@ -110,13 +115,18 @@ impl Engine {
 
     /// How late the oldest due key is, in ms; what lies in ended buckets is due.
     fn lateness_ms(&self) -> i64 {
-        (0..self.keyspace.databases())
-            .map(|db| &self.keyspace.db(db).index)
-            .filter(|index| !index.is_empty())
-            .filter_map(|index| index.oldest_ripe())
+        self.keyspace
+            .indexes()
+            .filter_map(|(_, index)| index.oldest_ripe())
             .map(|end| self.reading.now.since(end))
             .max()
             .unwrap_or(0)
+    }
+
+    /// Whether there is anything to expire or to refile at once.
+    fn has_ripe(&self) -> bool {
+        let mut indexes = self.keyspace.indexes();
+        indexes.any(|(_, index)| !index.is_empty() && index.ripe_len() > 0)
     }
 
     fn collects(&self) -> bool {
@@ -126,13 +136,10 @@ impl Engine {
     /// Active expiry: see `expiry` for the idea, `expiry/pacing.rs` for the budget.
     fn expire_slice(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         let now = self.reading.now;
-        let mut has_work = false;
         for db in 0..self.keyspace.databases() {
-            if !self.keyspace.db(db).index.is_empty() {
-                self.keyspace.ripen(db, now);
-                has_work |= self.keyspace.db(db).index.ripe_len() > 0;
-            }
+            self.keyspace.ripen(db, now);
         }
+        let has_work = self.has_ripe();
         let start_us = self.reading.monotonic_us;
         let elapsed_us = start_us - self.jobs.expired_at_us;
         self.refile_slice(clock, elapsed_us, start_us + SLICE_US);
@@ -155,31 +162,39 @@ impl Engine {
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
-    /// Rounds over all databases in turn until nothing is ripe or time is up; true if the latter.
+    /// Rounds over both indexes of all databases in turn until nothing is ripe or time is up; true
+    /// if the latter.
     fn expire_rounds(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
-        let dbs = self.keyspace.databases();
+        let indexes = self.keyspace.databases() * 2;
         let draw = self.jobs.pacer.draw();
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
         let mut done = 0;
         let mut is_unfinished = false;
-        while done < dbs {
-            let db = self.jobs.next_db % dbs;
-            if self.keyspace.db(db).index.ripe_len() == 0 {
-                self.jobs.next_db = (db + 1) % dbs;
+        while done < indexes {
+            let next = self.jobs.next_index % indexes;
+            let db = next / 2;
+            let what = [Filed::Keys, Filed::Fields][next % 2];
+            if self.keyspace.db(db).index_of(what).ripe_len() == 0 {
+                self.jobs.next_index = (next + 1) % indexes;
                 done += 1;
                 continue;
             }
             if self.reading.monotonic_us >= until_us {
                 is_unfinished = true;
-                // The next slice begins with the next database, so that none starves.
-                self.jobs.next_db = (db + 1) % dbs;
+                // The next slice begins with the next index, so that none starves.
+                self.jobs.next_index = (next + 1) % indexes;
                 break;
             }
             let reading = self.reading;
-            let round = self
-                .keyspace
-                .expire_round(db, &reading, draw.ripe, draw.audit, &mut drawn);
-            self.jobs.pacer.audited(round.audited, round.audited_due);
+            if what == Filed::Fields {
+                self.keyspace
+                    .expire_fields_round(db, &reading, HASHES_PER_ROUND, &mut drawn);
+            } else {
+                let round = self
+                    .keyspace
+                    .expire_round(db, &reading, draw.ripe, draw.audit, &mut drawn);
+                self.jobs.pacer.audited(round.audited, round.audited_due);
+            }
             self.publish_changes();
             self.reading = clock.read();
         }
@@ -190,18 +205,20 @@ impl Engine {
     /// Refiles items of coarse buckets that are about to begin, spread over the time left.
     fn refile_slice(&mut self, clock: &mut dyn Clock, elapsed_us: u64, until_us: u64) {
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
-        for db in 0..self.keyspace.databases() {
+        for next in 0..self.keyspace.databases() * 2 {
             drawn.clear();
-            if self.keyspace.db(db).index.is_empty() {
+            let (db, what) = (next / 2, [Filed::Keys, Filed::Fields][next % 2]);
+            let index = self.keyspace.db(db).index_of(what);
+            if index.is_empty() {
                 continue;
             }
-            let Some(coming) = self.keyspace.db(db).index.draw_coming(0, &mut drawn) else {
+            let Some(coming) = index.draw_coming(0, &mut drawn) else {
                 continue;
             };
             let mut left = self.jobs.pacer.refile_count(&coming, elapsed_us);
             while left > 0 && self.reading.monotonic_us < until_us {
                 let step = left.min(REFILED_PER_STEP);
-                let refiled = self.keyspace.refile_coming(db, step, &mut drawn);
+                let refiled = self.keyspace.refile_coming((db, what), step, &mut drawn);
                 if refiled == 0 {
                     break;
                 }
@@ -318,8 +335,7 @@ impl Engine {
             .map(|pause| pause.until_ms.saturating_sub(now_ms));
         let mut sooner = |ms: u64| wakeup = Some(wakeup.map_or(ms, |w: u64| w.min(ms)));
         if self.collects() {
-            for db in 0..self.keyspace.databases() {
-                let index = &self.keyspace.db(db).index;
+            for (_, index) in self.keyspace.indexes() {
                 if index.is_empty() {
                     continue;
                 }

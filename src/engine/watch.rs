@@ -1,6 +1,7 @@
 //! WATCH: which transactions die when a key changes.
 //!
-//! A key that expires after it was watched has changed. One that was dead already when it was
+//! A key that expires after it was watched has changed, and so has a hash one of whose fields
+//! does. One that was dead already when it was
 //! watched has not when it is removed at last: nobody could see it before or after.
 //!
 //! Invariant: a session is in a key's list iff the key is among the session's watched keys.
@@ -71,6 +72,8 @@ impl Engine {
         if watchers.any(|watcher| watcher.session == session_key) {
             return;
         }
+        // What is left of the dead afterwards has died since.
+        self.keyspace.settle_fields(db as usize, key, &self.reading);
         let live = self.keyspace.live(db as usize, &self.reading);
         let was_dead = live.peek(key).is_none();
         let watcher = Watcher {
@@ -97,7 +100,7 @@ impl Engine {
 
     /// A key changed: transactions that watch it will fail.
     pub fn touch_watched(&mut self, db: u16, event: Event, key: &[u8]) {
-        let is_removal_of_dead = event == Event::EXPIRED;
+        let is_removal_of_dead = [Event::EXPIRED, Event::HEXPIRED, Event::DEL].contains(&event);
         let failed: Vec<SessionKey> = self
             .watch
             .watchers(db, key)
@@ -137,12 +140,12 @@ impl Engine {
         self.fail_transactions(&failed);
     }
 
-    /// Whether EXEC must fail because a watched key died since it was watched.
+    /// Whether EXEC must fail because a watched key, or a field of it, died since it was watched.
     pub fn has_dead_watched(&mut self, session_key: SessionKey) -> bool {
         let watched = &self.sessions[session_key].multi.watched;
         watched.iter().any(|(db, key, was_dead)| {
             let live = self.keyspace.live(*db as usize, &self.reading);
-            !was_dead && live.peek(key).is_none()
+            !was_dead && (live.peek(key).is_none() || live.has_dead_fields(key))
         })
     }
 }

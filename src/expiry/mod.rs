@@ -64,6 +64,9 @@ pub fn is_due(deadline: Deadline, now: UnixMillis) -> bool {
     deadline.0 <= now
 }
 
+/// An instant at which nothing is due: for looking at everything, dead or alive.
+pub const ALL_LIVE: UnixMillis = UnixMillis(i64::MIN);
+
 /// What a user's number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! header   8  magic  8d 'M' 'A' 'Y' 0d 0a 1a 0a
-//!          2  version of the layout (2)
-//!          2  oldest version whose reader can read it (2)
+//!          2  version of the layout (3)
+//!          2  oldest version whose reader can read it (3)
 //!          4  length of the body in bytes, at most 64 KiB
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
@@ -37,7 +37,7 @@
 //!
 //! Compatibility: a reader refuses a file whose second version number is beyond its own, unknown
 //! flags, and unknown kinds without bit 7. Files of older versions are read forever. Version 1 had
-//! no collections.
+//! no collections, version 2 no deadlines of fields.
 //!
 //! bincode ended with version 2.0.1; it is used in this file alone, so that it can be replaced.
 
@@ -53,7 +53,7 @@ use crate::config::BULK_BYTES_MAX;
 /// First bytes of a snapshot.
 pub const MAGIC: [u8; 8] = *b"\x8dMAY\r\n\x1a\n";
 /// Version written, and the newest that is read.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes before the header's body.
 pub const HEADER_START: usize = 16;
 /// Longest body of a header or footer, in bytes.
@@ -123,15 +123,19 @@ pub struct PartRecord<'a> {
     pub key: &'a [u8],
     /// Deadline of the key in Unix ms.
     pub deadline: Option<i64>,
-    /// 1 list, 2 set, 3 sorted set, 4 hash.
+    /// 1 list, 2 set, 3 sorted set, 4 hash, 5 hash with deadlines of fields.
     pub kind: u8,
     /// Number of the part, from 0.
     pub part: u32,
     /// Its elements, as [`write_string`] wrote their strings: items of a list in order, members of
     /// a set, members of a sorted set with the eight bytes of their scores (IEEE 754 double),
-    /// fields with their values.
+    /// fields with their values and, where they have deadlines, those: nothing, or the eight bytes
+    /// of a Unix time in ms.
     pub elements: &'a [u8],
 }
+
+/// [`PartRecord::kind`] of a hash with deadlines of fields.
+pub const DATED_HASH: u8 = 5;
 
 /// Appends a string to the elements of a [`PartRecord`]: its length and its bytes.
 pub fn write_string(string: &[u8], elements: &mut Vec<u8>) {

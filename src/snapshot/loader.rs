@@ -5,7 +5,8 @@
 //! end. Errors name the chunk and the offset. A key that appears twice is not an error; the last
 //! one stays and it is counted.
 //!
-//! Keys already due are skipped and counted unless `load-expired` says to keep them.
+//! Keys already due are skipped and counted unless `load-expired` says to keep them; fields already
+//! due are skipped as well, and with its last field the hash.
 
 use std::fmt;
 use std::fs::File;
@@ -15,8 +16,8 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::format::{
-    self, CHUNK_START, ChunkStart, Fault, Footer, HEADER_START, Header, KIND_COLLECTIONS, KIND_END,
-    KIND_STRINGS, PartRecord, Records, StringRecord, Strings,
+    self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
+    KIND_COLLECTIONS, KIND_END, KIND_STRINGS, PartRecord, Records, StringRecord, Strings,
 };
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
@@ -434,24 +435,65 @@ impl Target<'_> {
             self.loaded.expired += u64::from(record.part == 0);
             return Ok(());
         };
+        let is_dated = record.kind == DATED_HASH;
         let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::String);
-        let kind = kinds.into_iter().find(|kind| *kind as u8 == record.kind);
+        let kind = if is_dated {
+            Some(Kind::Hash)
+        } else {
+            kinds.into_iter().find(|kind| *kind as u8 == record.kind)
+        };
         let kind = kind.ok_or(Fault::BadRecord)?;
-        let strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
+        let mut strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
+        let mut deadlines = Vec::new();
+        if is_dated && !strings.is_empty() {
+            (strings, deadlines) = self.fields(&strings)?;
+            if strings.is_empty() {
+                return Ok(());
+            }
+        }
         let hash = self.keyspace.look_ahead(self.db, record.key);
         let key = (hash, record.key);
-        if record.part == 0 {
+        // Of parts with deadlines the first that has a living field makes the hash.
+        if record.part == 0 || (is_dated && !self.keyspace.has(self.db, key)) {
             let was_there =
                 self.keyspace
                     .begin_collection(self.db, key, kind, deadline, self.reading);
             self.loaded.keys += 1;
             self.loaded.duplicates += u64::from(was_there);
         }
-        if self.keyspace.load_elements(self.db, key, kind, &strings) {
+        let keyspace = &mut self.keyspace;
+        if keyspace.load_elements(self.db, key, kind, &strings, &deadlines) {
             Ok(())
         } else {
             Err(Fault::BadRecord)
         }
+    }
+
+    /// The fields with their values and deadlines of a dated hash, those that are dead and not to
+    /// be loaded left out.
+    #[allow(clippy::type_complexity, reason = "two lists that belong together")]
+    fn fields<'r>(
+        &self,
+        strings: &[&'r [u8]],
+    ) -> Result<(Vec<&'r [u8]>, Vec<Option<Deadline>>), Fault> {
+        let (mut kept, mut deadlines) = (Vec::new(), Vec::new());
+        for field in strings.chunks(3) {
+            let &[name, value, unix_ms] = field else {
+                return Err(Fault::BadRecord);
+            };
+            let unix_ms = match unix_ms.len() {
+                0 => None,
+                _ => {
+                    let bytes = unix_ms.try_into().map_err(|_| Fault::BadRecord)?;
+                    Some(i64::from_le_bytes(bytes))
+                }
+            };
+            if let Some(deadline) = self.deadline(unix_ms) {
+                kept.extend([name, value]);
+                deadlines.push(deadline);
+            }
+        }
+        Ok((kept, deadlines))
     }
 
     fn string(&mut self, hash: u64, record: &StringRecord<'_>) {
@@ -511,6 +553,14 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
                 && strings.iter().skip(1).step_by(2).all(|s| s.len() == 8)
         }
         4 => strings.len().is_multiple_of(2),
+        DATED_HASH => {
+            strings.len().is_multiple_of(3)
+                && strings
+                    .iter()
+                    .skip(2)
+                    .step_by(3)
+                    .all(|s| matches!(s.len(), 0 | 8))
+        }
         _ => false,
     };
     if is_good && !strings.is_empty() {

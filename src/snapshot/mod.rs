@@ -7,9 +7,9 @@
 //! after the cut are born with the new stamp. So each entry is encoded exactly once, as it was at
 //! the cut.
 //!
-//! A key whose deadline has passed when it is met is stamped and not encoded: whoever loads the
-//! file later would drop it. (A loader whose clock shows an earlier time than the cut sees the
-//! difference in the header.)
+//! A key whose deadline has passed when it is met is stamped and not encoded, and so is a field of
+//! a hash: whoever loads the file later would drop it. (A loader whose clock shows an earlier time
+//! than the cut sees the difference in the header.)
 //!
 //! Of a big collection the sweep takes a copy of the spine, and encodes its pieces one by one: a
 //! piece that a command changes meanwhile is copied by that command, so the file shows it as it
@@ -40,11 +40,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use crate::clock::Reading;
-use crate::expiry::is_due;
+use crate::expiry::{Deadline, is_due};
 use crate::store::entry::{Slot, ValueRef};
 use crate::store::table::Walk;
 use crate::store::{Keyspace, collection};
-use crate::value::{Frozen, Value};
+use crate::value::{Frozen, Kind, Value};
 use format::{
     Chunk, ChunkWriter, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord, StringRecord,
 };
@@ -159,7 +159,10 @@ impl Job {
         if self.is_finishing {
             return Progress::Waiting;
         }
-        if self.unfold() || self.encode_kept(keyspace, reading) || self.sweep(keyspace, reading) {
+        if self.unfold(reading)
+            || self.encode_kept(keyspace, reading)
+            || self.sweep(keyspace, reading)
+        {
             return Progress::More;
         }
         self.finish()
@@ -177,18 +180,18 @@ impl Job {
     }
 
     /// Writes a part of a big collection; false if there is none to be written.
-    fn unfold(&mut self) -> bool {
+    fn unfold(&mut self, reading: &Reading) -> bool {
         let Some(mut unfolding) = self.unfolding.pop_front() else {
             return false;
         };
         let mut elements = std::mem::take(&mut self.elements);
         elements.clear();
-        let is_over = unfolding.fill(&mut elements);
+        let is_over = unfolding.fill(&mut elements, reading);
         if !elements.is_empty() {
             let record = PartRecord {
                 key: &unfolding.key,
                 deadline: unfolding.deadline,
-                kind: unfolding.frozen.kind as u8,
+                kind: part_kind(unfolding.frozen.kind, unfolding.frozen.is_dated),
                 part: unfolding.part,
                 elements: &elements,
             };
@@ -276,7 +279,7 @@ impl Job {
         }
         let unix_ms = deadline.map(|deadline| reading.to_wall(deadline.0));
         let Some(value) = slot.string() else {
-            return self.encode_collection(db, slot, unix_ms);
+            return self.encode_collection(db, slot, unix_ms, reading);
         };
         self.footer.records += 1;
         self.footer.volatile += u64::from(deadline.is_some());
@@ -300,7 +303,13 @@ impl Job {
     }
 
     /// Encodes a small collection, or notes a big one as it is now, to be written in parts.
-    fn encode_collection(&mut self, db: u16, slot: &Slot, deadline: Option<i64>) {
+    fn encode_collection(
+        &mut self,
+        db: u16,
+        slot: &Slot,
+        deadline: Option<i64>,
+        reading: &Reading,
+    ) {
         if let ValueRef::Boxed(value) = slot.value() {
             let unfolding = value.freeze().map(|frozen| Unfolding {
                 db,
@@ -315,15 +324,22 @@ impl Job {
         }
         let mut elements = std::mem::take(&mut self.elements);
         elements.clear();
-        collection::for_each_small(slot, |strings| write_strings(strings, &mut elements));
-        let record = PartRecord {
-            key: slot.key(),
-            deadline,
-            kind: slot.kind() as u8,
-            part: 0,
-            elements: &elements,
-        };
-        self.push_part(db, &record);
+        let is_dated = slot.is_dated();
+        collection::for_each_small(slot, |strings, deadline| {
+            write_element(strings, deadline, is_dated, reading, &mut elements);
+        });
+        if !elements.is_empty() {
+            self.push_part(
+                db,
+                &PartRecord {
+                    key: slot.key(),
+                    deadline,
+                    kind: part_kind(slot.kind(), is_dated),
+                    part: 0,
+                    elements: &elements,
+                },
+            );
+        }
         self.elements = elements;
     }
 
@@ -379,9 +395,10 @@ struct Unfolding {
 
 impl Unfolding {
     /// Adds elements of the next piece until a part is full; true if nothing is left.
-    fn fill(&mut self, elements: &mut Vec<u8>) -> bool {
-        let stopped = self.frozen.walk(self.element, |strings| {
-            write_strings(strings, elements);
+    fn fill(&mut self, elements: &mut Vec<u8>, reading: &Reading) -> bool {
+        let is_dated = self.frozen.is_dated;
+        let stopped = self.frozen.walk(self.element, |strings, deadline| {
+            write_element(strings, deadline, is_dated, reading, elements);
             elements.len() < PART_BYTES_GOAL
         });
         match stopped {
@@ -395,9 +412,32 @@ impl Unfolding {
     }
 }
 
-fn write_strings(strings: &[&[u8]], elements: &mut Vec<u8>) {
+/// How a [`PartRecord`] calls a collection.
+fn part_kind(kind: Kind, is_dated: bool) -> u8 {
+    if is_dated {
+        format::DATED_HASH
+    } else {
+        kind as u8
+    }
+}
+
+/// Adds an element to those of a part, unless it is due: like a due key, nobody would load it.
+fn write_element(
+    strings: &[&[u8]],
+    deadline: Option<Deadline>,
+    is_dated: bool,
+    reading: &Reading,
+    elements: &mut Vec<u8>,
+) {
+    if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
+        return;
+    }
     for string in strings {
         format::write_string(string, elements);
+    }
+    if is_dated {
+        let unix_ms = deadline.map(|deadline| reading.to_wall(deadline.0).to_le_bytes());
+        format::write_string(unix_ms.as_ref().map_or(b"", |bytes| bytes), elements);
     }
 }
 

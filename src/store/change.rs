@@ -70,6 +70,9 @@ events! {
     HINCRBY HASH "hincrby";
     HINCRBYFLOAT HASH "hincrbyfloat";
     HDEL HASH "hdel";
+    HEXPIRE HASH "hexpire";
+    HEXPIRED HASH "hexpired";
+    HPERSIST HASH "hpersist";
     EXPIRED EXPIRED "expired";
     KEY_MISS KEY_MISS "keymiss";
     NEW NEW "new";

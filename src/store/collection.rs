@@ -7,6 +7,8 @@
 //! Before the first edit the entry is handed to a running snapshot. Of a big collection that takes
 //! a copy of its spine only; its pieces are shared and copied one by one when they change.
 //!
+//! Of a hash to be edited due fields are removed as they are met (`fields`).
+//!
 //! Not here: what becomes of an emptied collection (the command calls [`Live::drop_empty`]).
 
 use rand::rngs::SmallRng;
@@ -14,14 +16,17 @@ use rand::rngs::SmallRng;
 use super::change::Event;
 use super::db::Db;
 use super::entry::{NewValue, Parts, SMALL_MAX, Slot, ValueRef};
+use super::fields::{self, Losses};
 use super::graveyard::Graveyard;
 use super::{Keyspace, Live};
-use crate::clock::Reading;
+use crate::clock::{Reading, UnixMillis};
 use crate::config::Config;
-use crate::expiry::Deadline;
+use crate::expiry::index::Strata;
+use crate::expiry::{ALL_LIVE, Deadline, is_due};
 use crate::resp::error::CommandError;
-use crate::value::hash::{self, HashLimits, HashRef, Stored};
+use crate::value::hash::{self, Form, HashLimits, HashRef, Shape, Stored};
 use crate::value::list::{ChunkLimit, List, ListRef, Side};
+use crate::value::members::Members;
 use crate::value::packed::{self, End};
 use crate::value::placement::Placement;
 use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
@@ -104,42 +109,49 @@ pub fn zset_of(slot: &Slot) -> Result<ZsetRef<'_>, CommandError> {
     }
 }
 
-/// The hash in an entry.
+/// The hash in an entry, at an instant.
 ///
 /// # Errors
 /// WRONGTYPE.
-pub fn hash_of(slot: &Slot) -> Result<HashRef<'_>, CommandError> {
-    match slot.value() {
-        ValueRef::Inline(bytes) if slot.kind() == Kind::Hash => Ok(HashRef::Packed(bytes)),
-        ValueRef::Boxed(Value::Hash(members)) => Ok(HashRef::Big(members)),
-        _ => Err(CommandError::WrongType),
-    }
+pub fn hash_of(slot: &Slot, now: UnixMillis) -> Result<HashRef<'_>, CommandError> {
+    let form = match slot.value() {
+        ValueRef::Inline(bytes) if slot.is_dated() => Form::Dated(bytes),
+        ValueRef::Inline(bytes) if slot.kind() == Kind::Hash => Form::Packed(bytes),
+        ValueRef::Boxed(Value::Hash(members)) => Form::Big(members),
+        _ => return Err(CommandError::WrongType),
+    };
+    Ok(HashRef::new(form, now))
 }
 
-/// How many elements the collection in an entry has; none for a string.
+/// How many elements the collection in an entry has, dead or alive; none for a string.
 pub fn len_of(slot: &Slot) -> Option<usize> {
     match slot.kind() {
         Kind::String => None,
         Kind::List => list_of(slot).ok().map(ListRef::len),
         Kind::Set => set_of(slot).ok().map(SetRef::len),
         Kind::Zset => zset_of(slot).ok().map(ZsetRef::len),
-        Kind::Hash => hash_of(slot).ok().map(HashRef::len),
+        Kind::Hash => hash_of(slot, ALL_LIVE).ok().map(HashRef::len),
     }
 }
 
-/// Hands out the elements of a small collection as their strings: a field and its value, a member
-/// and the eight bytes of its score.
-pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[&[u8]])) {
+/// Hands out the elements of a small collection as their strings (a field and its value, a member
+/// and the eight bytes of its score) and deadlines.
+pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[&[u8]], Option<Deadline>)) {
     if let Ok(set) = set_of(slot) {
-        set.iter().for_each(|member| each(&[&member]));
+        set.iter().for_each(|member| each(&[&member], None));
+        return;
+    }
+    if let Ok(hash) = hash_of(slot, ALL_LIVE) {
+        hash.iter()
+            .for_each(|field| each(&[&field.member, &field.value], field.deadline));
         return;
     }
     let mut items = packed::iter(slot.inline());
     let is_paired = slot.kind() != Kind::List;
     while let Some(item) = items.next() {
         match if is_paired { items.next() } else { None } {
-            Some(second) => each(&[item.bytes, second.bytes]),
-            None => each(&[item.bytes]),
+            Some(second) => each(&[item.bytes, second.bytes], None),
+            None => each(&[item.bytes], None),
         }
     }
 }
@@ -152,14 +164,14 @@ pub fn payload_bytes(slot: &Slot) -> usize {
     let mut bytes = 0;
     let mut add = |strings: &[&[u8]]| bytes += strings.iter().map(|s| s.len()).sum::<usize>();
     let ValueRef::Boxed(value) = slot.value() else {
-        for_each_small(slot, add);
+        for_each_small(slot, |strings, _| add(strings));
         return bytes;
     };
     let Some(mut frozen) = value.freeze() else {
         return bytes;
     };
     while !frozen.pieces.is_empty() {
-        frozen.walk(0, |strings| {
+        frozen.walk(0, |strings, _| {
             add(strings);
             true
         });
@@ -194,13 +206,31 @@ impl Live<'_> {
         self.get(key).map(zset_of).transpose()
     }
 
-    /// The hash at a key.
+    /// The hash at a key. Of fields that are due some are removed when the command ends.
     ///
     /// # Errors
     /// WRONGTYPE.
     pub fn hash(&self, key: &[u8]) -> Result<Option<HashRef<'_>>, CommandError> {
-        self.get(key).map(hash_of).transpose()
+        let Some(slot) = self.get(key) else {
+            return Ok(None);
+        };
+        let now = self.reading.now;
+        if fields::may_be_due(slot, now) {
+            self.note(self.space.hash(key), slot);
+        }
+        hash_of(slot, now).map(Some)
     }
+}
+
+/// An entry to be edited, and what else an edit may touch.
+struct Found<'a> {
+    slot: &'a mut Slot,
+    /// The placement hash of its key.
+    hash: u64,
+    graveyard: &'a mut Graveyard,
+    /// The hashes with volatile fields.
+    index: &'a mut Strata,
+    losses: Losses<'a>,
 }
 
 /// Editing. The caller reports the change, and then calls [`Live::drop_empty`] if it has removed
@@ -213,11 +243,15 @@ impl Live<'_> {
     pub fn list_mut(&mut self, key: &[u8]) -> Result<Option<ListMut<'_>>, CommandError> {
         let limit = self.space.limits.list;
         let found = self.edit(key, Kind::List)?;
-        Ok(found.map(|(slot, graveyard)| ListMut {
-            slot,
-            graveyard,
-            limit,
-        }))
+        Ok(found.map(
+            |Found {
+                 slot, graveyard, ..
+             }| ListMut {
+                slot,
+                graveyard,
+                limit,
+            },
+        ))
     }
 
     /// The same; a missing key becomes an empty list, to which the caller must add something.
@@ -226,7 +260,9 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn list_or_new(&mut self, key: &[u8]) -> Result<ListMut<'_>, CommandError> {
         let limit = self.space.limits.list;
-        let (slot, graveyard) = self.edit_or_new(key, Kind::List, packed::EMPTY, false)?;
+        let Found {
+            slot, graveyard, ..
+        } = self.edit_or_new(key, Kind::List, packed::EMPTY, false)?;
         Ok(ListMut {
             slot,
             graveyard,
@@ -241,7 +277,7 @@ impl Live<'_> {
     pub fn set_mut(&mut self, key: &[u8]) -> Result<Option<SetMut<'_>>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.set);
         let found = self.edit(key, Kind::Set)?;
-        Ok(found.map(|(slot, _)| SetMut {
+        Ok(found.map(|Found { slot, .. }| SetMut {
             slot,
             placement,
             limits,
@@ -265,7 +301,7 @@ impl Live<'_> {
             SetForm::Intset => (intset::EMPTY, true),
             SetForm::Packed | SetForm::Big => (packed::EMPTY, false),
         };
-        let (slot, _) = self.edit_or_new(key, Kind::Set, empty, is_variant)?;
+        let Found { slot, .. } = self.edit_or_new(key, Kind::Set, empty, is_variant)?;
         let mut set = SetMut {
             slot,
             placement,
@@ -282,7 +318,7 @@ impl Live<'_> {
     pub fn zset_mut(&mut self, key: &[u8]) -> Result<Option<ZsetMut<'_>>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.zset);
         let found = self.edit(key, Kind::Zset)?;
-        Ok(found.map(|(slot, _)| ZsetMut {
+        Ok(found.map(|Found { slot, .. }| ZsetMut {
             slot,
             placement,
             limits,
@@ -295,7 +331,7 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn zset_or_new(&mut self, key: &[u8]) -> Result<ZsetMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.zset);
-        let (slot, _) = self.edit_or_new(key, Kind::Zset, packed::EMPTY, false)?;
+        let Found { slot, .. } = self.edit_or_new(key, Kind::Zset, packed::EMPTY, false)?;
         Ok(ZsetMut {
             slot,
             placement,
@@ -310,11 +346,7 @@ impl Live<'_> {
     pub fn hash_mut(&mut self, key: &[u8]) -> Result<Option<HashMut<'_>>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.hash);
         let found = self.edit(key, Kind::Hash)?;
-        Ok(found.map(|(slot, _)| HashMut {
-            slot,
-            placement,
-            limits,
-        }))
+        Ok(found.map(|found| HashMut::new(found, placement, limits)))
     }
 
     /// The same; a missing key becomes an empty hash, to which the caller must add something.
@@ -323,12 +355,8 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn hash_or_new(&mut self, key: &[u8]) -> Result<HashMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.hash);
-        let (slot, _) = self.edit_or_new(key, Kind::Hash, packed::EMPTY, false)?;
-        Ok(HashMut {
-            slot,
-            placement,
-            limits,
-        })
+        let found = self.edit_or_new(key, Kind::Hash, packed::EMPTY, false)?;
+        Ok(HashMut::new(found, placement, limits))
     }
 
     /// Removes a collection that has become empty, and reports that; true if it was.
@@ -353,11 +381,7 @@ impl Live<'_> {
         self.space.changes.record_overwrite(db, key, old, kind);
     }
 
-    fn edit(
-        &mut self,
-        key: &[u8],
-        kind: Kind,
-    ) -> Result<Option<(&mut Slot, &mut Graveyard)>, CommandError> {
+    fn edit(&mut self, key: &[u8], kind: Kind) -> Result<Option<Found<'_>>, CommandError> {
         let hash = self.space.hash(key);
         self.settle(hash, key);
         let clock = self.clock();
@@ -365,6 +389,9 @@ impl Live<'_> {
             dbs,
             cut,
             graveyard,
+            changes,
+            lag,
+            stats,
             ..
         } = &mut *self.space;
         let db = &mut dbs[self.db];
@@ -377,7 +404,20 @@ impl Live<'_> {
         }
         Db::preserve(cut, number, slot);
         slot.set_clock(clock);
-        Ok(Some((slot, graveyard)))
+        Ok(Some(Found {
+            slot,
+            hash,
+            graveyard,
+            index: &mut db.fields,
+            losses: Losses {
+                changes,
+                lag,
+                expired: &mut stats.fields_expired_lazily,
+                now: self.reading.now,
+                db: self.db as u16,
+                is_reported: false,
+            },
+        }))
     }
 
     fn edit_or_new(
@@ -386,7 +426,7 @@ impl Live<'_> {
         kind: Kind,
         empty: &[u8],
         is_variant: bool,
-    ) -> Result<(&mut Slot, &mut Graveyard), CommandError> {
+    ) -> Result<Found<'_>, CommandError> {
         let hash = self.space.hash(key);
         self.settle(hash, key);
         if self.space.dbs[self.db].table.find(hash, key).is_none() {
@@ -430,17 +470,24 @@ impl Keyspace {
     }
 
     /// Adds elements, given as their strings, to a collection that is being loaded; false if they
-    /// do not fit its type, or if there is no such collection.
+    /// do not fit its type, or if there is no such collection. `deadlines` are those of the fields
+    /// of a hash, one for each field, or there are none at all.
     pub fn load_elements(
         &mut self,
         db: usize,
         (hash, key): (u64, &[u8]),
         kind: Kind,
         strings: &[&[u8]],
+        deadlines: &[Option<Deadline>],
     ) -> bool {
         let (placement, limits) = (self.placement, self.limits);
         let Keyspace { dbs, graveyard, .. } = self;
-        let Some(slot) = dbs[db].table.find_mut(hash, key) else {
+        let Db {
+            table,
+            fields: index,
+            ..
+        } = &mut dbs[db];
+        let Some(slot) = table.find_mut(hash, key) else {
             return false;
         };
         if slot.kind() != kind || strings.is_empty() {
@@ -480,15 +527,17 @@ impl Keyspace {
                 strings.chunks(2).all(|pair| zset.load(pair))
             }
             Kind::Hash => {
-                let limits = limits.hash;
-                let mut hash = HashMut {
+                let mut fields = FieldsMut {
                     slot,
+                    hash,
+                    index,
                     placement,
-                    limits,
+                    limits: limits.hash,
                 };
+                let mut deadlines = deadlines.iter().copied();
                 strings.chunks(2).all(|pair| match pair {
                     [field, value] => {
-                        hash.set(field, value);
+                        fields.load(field, value, deadlines.next().flatten());
                         true
                     }
                     _ => false,
@@ -823,54 +872,229 @@ impl ZsetMut<'_> {
     }
 }
 
-/// A hash to be edited.
+/// A hash to be edited. A due field that an edit meets is removed, counted and reported first: it
+/// is as if it were not there.
 pub struct HashMut<'a> {
-    slot: &'a mut Slot,
-    placement: Placement,
-    limits: HashLimits,
+    fields: FieldsMut<'a>,
+    losses: Losses<'a>,
 }
 
-impl HashMut<'_> {
-    /// The hash as it is now.
-    pub fn view(&self) -> HashRef<'_> {
-        hash_of(self.slot).expect("only hashes get here")
+impl<'a> HashMut<'a> {
+    fn new(found: Found<'a>, placement: Placement, limits: HashLimits) -> HashMut<'a> {
+        let Found {
+            slot,
+            hash,
+            index,
+            losses,
+            ..
+        } = found;
+        HashMut {
+            fields: FieldsMut {
+                slot,
+                hash,
+                index,
+                placement,
+                limits,
+            },
+            losses,
+        }
     }
 
-    fn grow(&mut self) {
-        if let HashRef::Packed(_) = self.view() {
-            let members = self.view().to_big(self.placement);
-            let value = NewValue::Boxed(Box::new(Value::Hash(members)));
-            self.slot.set_value(value, false);
-        }
+    /// The hash as it is now.
+    pub fn view(&self) -> HashRef<'_> {
+        hash_of(self.fields.slot, self.losses.now).expect("only hashes get here")
     }
 
     /// Makes the hash a table if `expected` fields are more than a packed one may have.
     pub fn prepare(&mut self, expected: usize) {
-        if expected > self.limits.packed_entries_max {
-            self.grow();
+        if expected > self.fields.limits.packed_entries_max {
+            self.fields.grow();
         }
     }
 
-    /// Gives a field a value; whether the field is new.
+    /// Gives a field a value and takes its deadline; whether the field is new.
     pub fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        if let Some(Value::Hash(members)) = self.slot.value_mut() {
-            return members.set(members.hash(field), field, value);
+        let is_new = self.set_keeping(field, value);
+        if !is_new && self.fields.slot.is_dated() {
+            self.fields.set_deadline(field, None);
         }
-        match hash::set_in_packed(self.slot, field, value, self.limits) {
-            Stored::New => true,
-            Stored::Replaced => false,
-            Stored::MustGrow => {
-                self.grow();
-                self.set(field, value)
-            }
+        is_new
+    }
+
+    /// Gives a field a value; whether the field is new. One that is not keeps its deadline.
+    pub fn set_keeping(&mut self, field: &[u8], value: &[u8]) -> bool {
+        self.settle(field);
+        self.fields.set(field, value)
+    }
+
+    /// Gives a field a deadline, which is not due, or takes it away; false if there is no such
+    /// field.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) -> bool {
+        self.settle(field);
+        let Some(old) = self.view().deadline(field) else {
+            return false;
+        };
+        if old != deadline {
+            self.fields.set_deadline(field, deadline);
         }
+        true
     }
 
     /// Removes a field; whether it was there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        if let Some(Value::Hash(members)) = self.slot.value_mut() {
-            return members.remove(members.hash(field), field);
+        self.settle(field);
+        self.fields.remove(field)
+    }
+
+    /// Removes a field if it is due.
+    fn settle(&mut self, field: &[u8]) {
+        let HashMut { fields, losses } = self;
+        if !fields::may_be_due(fields.slot, losses.now) {
+            return;
         }
-        hash::remove_from_packed(self.slot, field)
+        let all = hash_of(fields.slot, ALL_LIVE).expect("only hashes get here");
+        let deadline = all.deadline(field).flatten();
+        if let Some(deadline) = deadline.filter(|&deadline| is_due(deadline, losses.now)) {
+            fields.remove(field);
+            losses.field(fields.slot.key(), deadline);
+        }
+    }
+}
+
+/// The fields of a hash, dead or alive, to be edited.
+struct FieldsMut<'a> {
+    slot: &'a mut Slot,
+    /// The placement hash of its key.
+    hash: u64,
+    index: &'a mut Strata,
+    placement: Placement,
+    limits: HashLimits,
+}
+
+impl FieldsMut<'_> {
+    fn view(&self) -> HashRef<'_> {
+        hash_of(self.slot, ALL_LIVE).expect("only hashes get here")
+    }
+
+    fn shape(&self) -> Shape {
+        if self.slot.is_dated() {
+            Shape::Dated
+        } else {
+            Shape::Packed
+        }
+    }
+
+    fn big(&mut self) -> Option<&mut Members> {
+        match self.slot.value_mut() {
+            Some(Value::Hash(members)) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// The big form, into which a small hash is turned.
+    fn grow(&mut self) -> &mut Members {
+        if self.big().is_none() {
+            let (filed, is_dated) = (fields::filed(self.slot), self.slot.is_dated());
+            let mut members = self.view().to_big(self.placement);
+            members.set_filed(filed);
+            let value = NewValue::Boxed(Box::new(Value::Hash(members)));
+            self.slot.set_value(value, is_dated);
+        }
+        self.big().expect("it was just made big")
+    }
+
+    /// Gives fields room for deadlines.
+    fn become_dated(&mut self) {
+        if self.slot.is_dated() {
+            return;
+        }
+        if self.big().is_none() {
+            if let Some(dated) = hash::to_dated(self.slot.inline()) {
+                self.slot
+                    .set_value(NewValue::Inline(Kind::Hash, &dated), true);
+                return;
+            }
+            self.grow();
+        }
+        self.slot.set_dated();
+    }
+
+    fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        if self.big().is_none() {
+            let (shape, limits) = (self.shape(), self.limits);
+            match hash::set_in_small(self.slot, shape, field, value, limits) {
+                Stored::New => return true,
+                Stored::Replaced => return false,
+                Stored::MustGrow => {}
+            }
+        }
+        let members = self.grow();
+        members.set(members.hash(field), field, value)
+    }
+
+    /// Adds a field with all it has.
+    fn load(&mut self, field: &[u8], value: &[u8], deadline: Option<Deadline>) {
+        if let Some(members) = self.big()
+            && deadline.is_some()
+            && !members.contains(members.hash(field), field)
+        {
+            // At once: a deadline that came later would make a hole of the record.
+            members.add(members.hash(field), field, value, deadline);
+            self.slot.set_dated();
+            deadline
+                .into_iter()
+                .for_each(|deadline| self.file(deadline));
+            return;
+        }
+        self.set(field, value);
+        if deadline.is_some() {
+            self.set_deadline(field, deadline);
+        }
+    }
+
+    fn remove(&mut self, field: &[u8]) -> bool {
+        let removed = match self.big() {
+            Some(members) => members.remove(members.hash(field), field),
+            None => hash::remove_from_small(self.slot, self.shape(), field),
+        };
+        if removed {
+            self.unfile_if_stable();
+        }
+        removed
+    }
+
+    /// The field is there.
+    fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) {
+        if deadline.is_some() {
+            self.become_dated();
+        }
+        if self.big().is_some() || !hash::set_deadline_in_dated(self.slot, field, deadline) {
+            let members = self.grow();
+            members.set_deadline(members.hash(field), field, deadline);
+        }
+        match deadline {
+            Some(deadline) => self.file(deadline),
+            None => self.unfile_if_stable(),
+        }
+    }
+
+    /// Files the hash no later than this deadline of a field.
+    fn file(&mut self, deadline: Deadline) {
+        let item = match fields::filed(self.slot) {
+            None => self.index.insert(self.hash, deadline),
+            Some((old, item)) if deadline < old => self.index.change(item, old, deadline),
+            Some(_) => return,
+        };
+        fields::set_filed(self.slot, Some((deadline, item)));
+    }
+
+    /// Files the hash no more if no field is volatile any more.
+    fn unfile_if_stable(&mut self) {
+        if let Some((deadline, item)) = fields::filed(self.slot)
+            && !self.view().has_volatile()
+        {
+            self.index.remove(item, deadline);
+            fields::set_filed(self.slot, None);
+        }
     }
 }

@@ -1,18 +1,24 @@
-//! One database: its table of keys and the index of their deadlines, kept in step.
+//! One database: its table of keys, the index of their deadlines and that of the hashes with
+//! volatile fields, kept in step.
 //!
 //! Invariants: a volatile entry's back-reference names exactly one item of the index, which holds
-//! the entry's placement hash; the index holds nothing else. While a snapshot is being taken, no
+//! the entry's placement hash; the index holds nothing else. The same is true of hashes with
+//! volatile fields and the other index. While a snapshot is being taken, no
 //! entry that it has not saved yet is changed or removed without having been handed to
 //! [`Cut::keep`] first.
 //!
 //! Not here: who may see a key (`Live` in `store/mod.rs`).
 
+use super::collection::hash_of;
 use super::entry::{Parts, Slot, ValueRef};
+use super::fields;
 use super::graveyard::Graveyard;
 use super::table::Table;
-use crate::expiry::Deadline;
+use crate::clock::UnixMillis;
 use crate::expiry::index::{ItemRef, Strata};
+use crate::expiry::{ALL_LIVE, Deadline};
 use crate::value::Value;
+use crate::value::dated::Span;
 
 /// The cut of a running snapshot: what must be kept for it.
 #[derive(Default)]
@@ -74,22 +80,34 @@ pub enum Ttl {
     At(Deadline),
 }
 
+/// What an index files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filed {
+    /// Volatile keys.
+    Keys,
+    /// Hashes with volatile fields.
+    Fields,
+}
+
 /// One database.
 pub struct Db {
     /// The keys.
     pub table: Table,
     /// Their deadlines.
     pub index: Strata,
+    /// Hashes with volatile fields, by a deadline that no field's is before.
+    pub fields: Strata,
     /// The number this database had when the running snapshot was cut; none if it began later.
     pub cut_number: Option<u16>,
 }
 
 impl Db {
     /// An empty database.
-    pub fn new(table: Table, index: Strata) -> Db {
+    pub fn new(table: Table, now: UnixMillis) -> Db {
         Db {
             table,
-            index,
+            index: Strata::new(now),
+            fields: Strata::new(now),
             cut_number: None,
         }
     }
@@ -102,6 +120,25 @@ impl Db {
         if let Some((deadline, item)) = slot.filed() {
             self.index.remove(item, deadline);
         }
+        if let Some((deadline, item)) = fields::filed(slot) {
+            self.fields.remove(item, deadline);
+        }
+    }
+
+    /// One of the two indexes.
+    pub fn index_of(&self, what: Filed) -> &Strata {
+        match what {
+            Filed::Keys => &self.index,
+            Filed::Fields => &self.fields,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn index_of_mut(&mut self, what: Filed) -> &mut Strata {
+        match what {
+            Filed::Keys => &mut self.index,
+            Filed::Fields => &mut self.fields,
+        }
     }
 
     /// Adds a key that is not there.
@@ -111,12 +148,16 @@ impl Db {
             .insert(hash, Slot::new(hash, Parts { deadline, ..parts }));
     }
 
-    /// Adds an entry made elsewhere under its own deadline; its back-reference is renewed.
+    /// Adds an entry made elsewhere under its own deadlines; its back-references are renewed.
     pub fn insert_slot(&mut self, hash: u64, mut slot: Slot) {
         if let Some(deadline) = slot.deadline() {
             let (deadline, item) = self.file(hash, deadline);
             let is_set = slot.set_deadline(deadline, item);
             assert!(is_set, "the same deadline fits the same shape");
+        }
+        if let Some((deadline, _)) = fields::filed(&slot) {
+            let item = self.fields.insert(hash, deadline);
+            fields::set_filed(&mut slot, Some((deadline, item)));
         }
         self.table.insert(hash, slot);
     }
@@ -133,6 +174,9 @@ impl Db {
         let Some(slot) = self.table.find_mut(hash, parts.key) else {
             return Some(parts);
         };
+        if let Some((deadline, item)) = fields::filed(slot) {
+            self.fields.remove(item, deadline);
+        }
         let old = slot.filed();
         let deadline = match (old, ttl) {
             (None, Ttl::Drop | Ttl::Keep) => None,
@@ -238,7 +282,45 @@ impl Db {
     }
 
     /// Refiles a drawn item under its entry's deadline; the entry stays as it is otherwise.
-    pub fn refile(&mut self, hash: u64, item: ItemRef) {
+    pub fn refile(&mut self, what: Filed, hash: u64, item: ItemRef) {
+        match what {
+            Filed::Keys => self.refile_key(hash, item),
+            Filed::Fields => {
+                let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, i)| i == item);
+                if let Some(slot) = self.table.find_by_mut(hash, is_it)
+                    && let Some((deadline, _)) = fields::filed(slot)
+                {
+                    let moved = self.fields.refile(item, deadline);
+                    fields::set_filed(slot, Some((deadline, moved)));
+                }
+            }
+        }
+    }
+
+    /// Files a hash anew by the soonest deadline of its fields, or no more if it has no volatile
+    /// ones.
+    pub fn file_fields(&mut self, hash: u64, item: ItemRef) {
+        let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, other)| other == item);
+        let Some(slot) = self.table.find_by_mut(hash, is_it) else {
+            return;
+        };
+        let Some(((old, _), hash)) = fields::filed(slot).zip(hash_of(slot, ALL_LIVE).ok()) else {
+            return;
+        };
+        let Span {
+            soonest, volatile, ..
+        } = hash.deadlines();
+        if volatile == 0 {
+            self.fields.remove(item, old);
+            fields::set_filed(slot, None);
+        } else {
+            let item = self.fields.change(item, old, soonest);
+            let item = self.fields.refile(item, soonest);
+            fields::set_filed(slot, Some((soonest, item)));
+        }
+    }
+
+    fn refile_key(&mut self, hash: u64, item: ItemRef) {
         let Some(slot) = self
             .table
             .find_by_mut(hash, |slot| slot.item() == Some(item))
@@ -260,6 +342,8 @@ impl Db {
     pub fn check(&self) {
         self.table.check();
         self.index.check();
+        self.fields.check();
+        let (mut dated, mut dated_sum) = (0, 0i128);
         let mut volatile = 0;
         let mut sum = 0i128;
         let mut walk = super::table::Walk::default();
@@ -274,9 +358,40 @@ impl Db {
                     );
                     assert_eq!(super::entry::tag(self.index.hash(item)), slot.tag());
                 }
+                assert_eq!(fields::filed(slot).is_some(), has_volatile_fields(slot));
+                if let Some((deadline, item)) = fields::filed(slot) {
+                    dated += 1;
+                    dated_sum += i128::from(deadline.0.0);
+                    assert!(
+                        self.fields.contains(item),
+                        "a hash names an item that is not there"
+                    );
+                    assert_eq!(super::entry::tag(self.fields.hash(item)), slot.tag());
+                }
             });
         }
         assert_eq!(volatile, self.index.len(), "index and table disagree");
         assert_eq!(sum, self.index.deadline_sum());
+        assert_eq!(
+            dated,
+            self.fields.len(),
+            "index of hashes and table disagree"
+        );
+        assert_eq!(dated_sum, self.fields.deadline_sum());
     }
+}
+
+/// Whether a hash has volatile fields, none of which dies before the hash is looked at; for tests.
+fn has_volatile_fields(slot: &Slot) -> bool {
+    let Ok(hash) = hash_of(slot, ALL_LIVE) else {
+        return false;
+    };
+    if let ValueRef::Boxed(Value::Hash(members)) = slot.value() {
+        members.check();
+    }
+    let deadlines = hash.iter().filter_map(|element| element.deadline);
+    let soonest = deadlines.min();
+    let filed = fields::filed(slot).map(|(deadline, _)| deadline);
+    assert!(soonest >= filed, "a hash is filed too late");
+    soonest.is_some()
 }

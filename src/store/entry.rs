@@ -77,7 +77,7 @@ pub struct Parts<'a> {
     /// Access clock.
     pub clock: u16,
     /// The less usual form of a value: a string edited in place (APPEND, SETRANGE), which OBJECT
-    /// ENCODING calls raw; a small set of integers.
+    /// ENCODING calls raw; a small set of integers; a hash with fields that have deadlines.
     pub is_variant: bool,
 }
 
@@ -372,6 +372,21 @@ impl Slot {
     /// Whether the value has the less usual form: see [`Parts::is_variant`].
     pub fn is_variant(&self) -> bool {
         self.shape() & VARIANT != 0
+    }
+
+    /// Whether the value is a hash with fields that have deadlines, or had.
+    #[inline(always)]
+    pub fn is_dated(&self) -> bool {
+        const DATED: u8 = (Kind::Hash as u8) << KIND_SHIFT | VARIANT;
+        self.shape() & !(BOXED | VOLATILE | FAR | WIDE) == DATED
+    }
+
+    /// Notes that a boxed hash has a field with a deadline.
+    pub fn set_dated(&mut self) {
+        let shape = self.shape();
+        assert!(shape & BOXED != 0 && self.kind() == Kind::Hash);
+        // SAFETY: the first byte of a header; a variant is laid out as what it is one of.
+        unsafe { self.at().write(shape | VARIANT) }
     }
 
     /// The deadline of a volatile key.

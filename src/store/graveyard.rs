@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 
+use super::db::Db;
 use super::entry::Slot;
 use super::table::Table;
-use crate::expiry::index::{Remains, Strata};
+use crate::expiry::index::Remains;
 use crate::value::Value;
 
 /// What waits to be freed.
@@ -27,12 +28,14 @@ pub struct Graveyard {
 
 impl Graveyard {
     /// Takes a database out of use.
-    pub fn bury(&mut self, table: Table, mut index: Strata) {
-        if !table.is_empty() {
-            self.tables.push_back(table);
+    pub fn bury(&mut self, db: Db) {
+        if !db.table.is_empty() {
+            self.tables.push_back(db.table);
         }
-        if !index.is_empty() {
-            self.indexes.push_back(index.clear());
+        for mut index in [db.index, db.fields] {
+            if !index.is_empty() {
+                self.indexes.push_back(index.clear());
+            }
         }
     }
 

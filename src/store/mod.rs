@@ -31,6 +31,7 @@ pub mod change;
 pub mod graveyard;
 
 pub mod collection;
+pub mod fields;
 
 use std::cell::Cell;
 
@@ -46,9 +47,10 @@ use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
 use crate::value::{Kind, StringRef, Value};
 use change::{Changes, Event};
-use collection::Limits;
-use db::{Cut, Db, Ttl};
+use collection::{Limits, hash_of, len_of};
+use db::{Cut, Db, Filed, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
+use fields::{FIELDS_PER_STEP, Losses};
 use graveyard::Graveyard;
 use table::Table;
 
@@ -73,6 +75,10 @@ pub struct Stats {
     pub expired_lazily: u64,
     /// The same, found by the expiry job.
     pub expired_actively: u64,
+    /// Fields removed because their deadline had come, found by a command.
+    pub fields_expired_lazily: u64,
+    /// The same, found by the expiry job.
+    pub fields_expired_actively: u64,
 }
 
 impl Stats {
@@ -87,10 +93,11 @@ impl Stats {
     }
 }
 
-/// A key that a read passed over because it was due.
+/// A key that a read passed over because it was due, or a hash with fields that are.
 #[derive(Clone, Copy)]
 struct Noted {
     db: u16,
+    what: Filed,
     hash: u64,
     item: ItemRef,
 }
@@ -126,7 +133,8 @@ pub struct Keyspace {
     pub lag: LagFigures,
 }
 
-/// How late keys were removed after their deadlines: counts by power of two of milliseconds.
+/// How late keys and fields were removed after their deadlines: counts by power of two of
+/// milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct LagFigures {
     buckets: [u64; 32],
@@ -134,10 +142,10 @@ pub struct LagFigures {
 }
 
 impl LagFigures {
-    fn add(&mut self, ms: i64) {
+    fn add(&mut self, ms: i64, removals: u64) {
         let ms = ms.max(0) as u64;
         let bucket = (64 - ms.leading_zeros()).min(31);
-        self.buckets[bucket as usize] += 1;
+        self.buckets[bucket as usize] += removals;
         self.max_ms = self.max_ms.max(ms);
     }
 
@@ -180,7 +188,7 @@ impl Keyspace {
         let placement = Placement::new(&mut rng);
         Keyspace {
             dbs: (0..dbs)
-                .map(|_| Db::new(Table::new(placement), Strata::new(now)))
+                .map(|_| Db::new(Table::new(placement), now))
                 .collect(),
             retired: Vec::new(),
             placement,
@@ -302,20 +310,110 @@ impl Keyspace {
         dbs[db].remove_by(None, graveyard, hash, is_due_too, |slot| {
             changes.record(db as u16, Event::EXPIRED, slot.key());
             if let Some(deadline) = slot.deadline() {
-                lag.add(now.since(deadline.0));
+                lag.add(now.since(deadline.0), 1);
             }
         })
     }
 
-    /// Removes the due keys that reads passed over, and reports them and then the missed keys.
-    /// Called when a command ends, before its changes are published.
+    /// Removes due fields of the hash that an item names, about as many as are looked at in one
+    /// step, and files it anew if that was all; the hash itself if all its fields are due. How many
+    /// fields there were, and whether no more are due.
+    fn expire_fields(
+        &mut self,
+        db: usize,
+        (item, hash): (ItemRef, u64),
+        now: UnixMillis,
+        is_lazy: bool,
+    ) -> (u64, bool) {
+        let Keyspace {
+            dbs,
+            changes,
+            lag,
+            graveyard,
+            stats,
+            cut,
+            ..
+        } = self;
+        let number = dbs[db].cut_number;
+        let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, other)| other == item);
+        let Some(slot) = dbs[db].table.find_by_mut(hash, is_it) else {
+            return (0, true);
+        };
+        let expired = if is_lazy {
+            &mut stats.fields_expired_lazily
+        } else {
+            &mut stats.fields_expired_actively
+        };
+        let before = *expired;
+        let mut losses = Losses {
+            changes,
+            lag,
+            expired,
+            now,
+            db: db as u16,
+            is_reported: false,
+        };
+        if fields::is_dead(slot, now) {
+            // As of a dead key, a snapshot needs nothing of it.
+            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| losses.hash(slot));
+            return (*losses.expired - before, true);
+        }
+        let mut is_over = true;
+        if fields::may_be_due(slot, now) {
+            Db::preserve(cut, number, slot);
+            let key = if losses.changes.is_heard(Event::HEXPIRED) {
+                slot.key().to_vec()
+            } else {
+                Vec::new()
+            };
+            let gone = |deadline| losses.field(&key, deadline);
+            is_over = fields::expire(slot, now, FIELDS_PER_STEP, gone);
+        }
+        let removed = *losses.expired - before;
+        if is_over {
+            dbs[db].file_fields(hash, item);
+        }
+        (removed, is_over)
+    }
+
+    /// Removes due fields of a hash before it is copied or watched, as many as DBSIZE would remove
+    /// keys.
+    pub fn settle_fields(&mut self, db: usize, key: &[u8], reading: &Reading) {
+        let hash = self.hash(key);
+        let mut left = SETTLE_MAX;
+        while left > 0 && !self.is_frozen {
+            let Some(slot) = self.dbs[db].table.find(hash, key) else {
+                return;
+            };
+            let due = fields::filed(slot).filter(|&(at, _)| is_due(at, reading.now));
+            let Some((_, item)) = due else {
+                return;
+            };
+            self.expire_fields(db, (item, hash), reading.now, true);
+            left = left.saturating_sub(FIELDS_PER_STEP);
+        }
+    }
+
+    /// Removes the due keys and fields that reads passed over, and reports them and then the missed
+    /// keys. Called when a command ends, before its changes are published.
     #[inline]
     pub fn settle_noted(&mut self, reading: &Reading) {
         let mut noted = self.noted.take();
         if !noted.is_empty() {
-            for Noted { db, hash, item } in noted.drain(..) {
+            for Noted {
+                db,
+                what,
+                hash,
+                item,
+            } in noted.drain(..)
+            {
                 let is_it = |slot: &Slot| slot.item() == Some(item);
-                if !self.is_frozen && self.expire(db as usize, hash, reading.now, is_it) {
+                if self.is_frozen {
+                    continue;
+                }
+                if what == Filed::Fields {
+                    self.expire_fields(db as usize, (item, hash), reading.now, true);
+                } else if self.expire(db as usize, hash, reading.now, is_it) {
                     self.stats.expired_lazily += 1;
                 }
             }
@@ -335,6 +433,7 @@ impl Keyspace {
         if self.is_frozen {
             return 0;
         }
+        self.settle_dead_hashes(db, reading, limit);
         self.dbs[db].index.advance(reading.now);
         if self.dbs[db].index.due_len_max() > limit {
             return 0;
@@ -366,6 +465,26 @@ impl Keyspace {
         limit - left
     }
 
+    /// Removes the hashes that are dead because all their fields are due, in the same way.
+    fn settle_dead_hashes(&mut self, db: usize, reading: &Reading, limit: usize) {
+        let index = &mut self.dbs[db].fields;
+        index.advance(reading.now);
+        if index.is_empty() || index.due_len_max() > limit {
+            return;
+        }
+        let mut drawn = Vec::new();
+        index.draw_ripe(&mut self.rng, limit, &mut drawn);
+        index.draw_current(limit, &mut drawn);
+        self.fetch(db, &drawn);
+        for &(item, hash) in &drawn {
+            let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, other)| other == item);
+            let slot = self.dbs[db].table.find_by(hash, is_it);
+            if slot.is_some_and(|slot| fields::is_dead(slot, reading.now)) {
+                self.expire_fields(db, (item, hash), reading.now, false);
+            }
+        }
+    }
+
     /// Asks for the entries of drawn items, all probes first, so that their misses overlap.
     fn fetch(&self, db: usize, drawn: &[(ItemRef, u64)]) {
         let table = &self.dbs[db].table;
@@ -386,7 +505,7 @@ impl Keyspace {
             if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
                 round.removed += 1;
             } else {
-                self.dbs[db].refile(hash, item);
+                self.dbs[db].refile(Filed::Keys, hash, item);
                 round.refiled += 1;
             }
         }
@@ -420,36 +539,65 @@ impl Keyspace {
         round
     }
 
-    /// Slides the index of a database to `now`: what has ended becomes ripe.
+    /// One round of active expiry of fields in one database: draws up to `ripe` hashes from those
+    /// whose time has come and removes some of their due fields.
+    pub fn expire_fields_round(
+        &mut self,
+        db: usize,
+        reading: &Reading,
+        ripe: usize,
+        drawn: &mut Vec<(ItemRef, u64)>,
+    ) {
+        drawn.clear();
+        self.dbs[db].fields.draw_ripe(&mut self.rng, ripe, drawn);
+        self.fetch(db, drawn);
+        for &(item, hash) in drawn.iter() {
+            self.expire_fields(db, (item, hash), reading.now, false);
+        }
+    }
+
+    /// The indexes of all databases.
+    pub fn indexes(&self) -> impl Iterator<Item = ((usize, Filed), &Strata)> {
+        self.dbs.iter().enumerate().flat_map(|(number, db)| {
+            [Filed::Keys, Filed::Fields].map(|what| ((number, what), db.index_of(what)))
+        })
+    }
+
+    /// Slides the indexes of a database to `now`: what has ended becomes ripe.
     pub fn ripen(&mut self, db: usize, now: UnixMillis) {
-        self.dbs[db].index.advance(now);
+        for what in [Filed::Keys, Filed::Fields] {
+            let index = self.dbs[db].index_of_mut(what);
+            if !index.is_empty() {
+                index.advance(now);
+            }
+        }
     }
 
     /// Refiles up to `items` items whose coarse bucket is about to begin; how many there were.
     pub fn refile_coming(
         &mut self,
-        db: usize,
+        (db, what): (usize, Filed),
         items: usize,
         drawn: &mut Vec<(ItemRef, u64)>,
     ) -> usize {
         drawn.clear();
-        self.dbs[db].index.draw_coming(items, drawn);
+        self.dbs[db].index_of(what).draw_coming(items, drawn);
         self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
-            self.dbs[db].refile(hash, item);
+            self.dbs[db].refile(what, hash, item);
         }
         drawn.len()
     }
 
     /// Empties a database. What it held is freed later, piece by piece.
     pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
-        let empty = Db::new(Table::new(self.placement), Strata::new(now));
+        let empty = Db::new(Table::new(self.placement), now);
         let old = std::mem::replace(&mut self.dbs[db], empty);
         let keys = old.table.len();
         if self.cut.is_active && old.cut_number.is_some() {
             self.retired.push(old);
         } else {
-            self.graveyard.bury(old.table, old.index);
+            self.graveyard.bury(old);
         }
         keys
     }
@@ -479,7 +627,7 @@ impl Keyspace {
         self.cut.clear(&mut self.graveyard);
         self.dbs.iter_mut().for_each(|db| db.cut_number = None);
         for db in self.retired.drain(..) {
-            self.graveyard.bury(db.table, db.index);
+            self.graveyard.bury(db);
         }
     }
 
@@ -513,6 +661,16 @@ impl Keyspace {
             dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
         dbs[db].insert(hash, parts, deadline);
         was_there
+    }
+
+    /// Whether there is a key, dead or alive. `hash` comes from [`Keyspace::look_ahead`].
+    pub fn has(&self, db: usize, (hash, key): (u64, &[u8])) -> bool {
+        self.dbs[db].table.find(hash, key).is_some()
+    }
+
+    /// Hashes of a database with volatile fields of which none is known to be due.
+    pub fn dated_len(&self, db: usize) -> usize {
+        self.dbs[db].fields.len()
     }
 
     /// Keys of a database that are not known to be due; exact after [`Keyspace::settle_due`]
@@ -562,6 +720,7 @@ impl Keyspace {
         let (source_hash, hash) = (self.hash(from.1), self.hash(to.1));
         self.live(from.0, reading).settle(source_hash, from.1);
         self.live(to.0, reading).settle(hash, to.1);
+        self.settle_fields(from.0, from.1, reading);
         let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
             return false;
         };
@@ -669,16 +828,22 @@ impl Live<'_> {
 
     #[inline]
     fn is_dead(&self, slot: &Slot) -> bool {
-        slot.deadline()
-            .is_some_and(|deadline| is_due(deadline, self.reading.now))
+        is_dead(slot, self.reading.now)
     }
 
+    /// Notes that a key is dead, or that fields of it are.
     #[cold]
     fn note(&self, hash: u64, slot: &Slot) {
-        if let Some(item) = slot.item() {
+        let due = slot.filed().filter(|&(at, _)| is_due(at, self.reading.now));
+        let (what, filed) = match due {
+            Some(_) => (Filed::Keys, due),
+            None => (Filed::Fields, fields::filed(slot)),
+        };
+        if let Some((_, item)) = filed {
             let mut noted = self.space.noted.take();
             noted.push(Noted {
                 db: self.db as u16,
+                what,
                 hash,
                 item,
             });
@@ -741,6 +906,14 @@ impl Live<'_> {
         self.visible(key)
     }
 
+    /// Whether a key holds a hash with fields that are due but still there.
+    pub fn has_dead_fields(&self, key: &[u8]) -> bool {
+        let now = self.reading.now;
+        let slot = self.peek(key).filter(|slot| fields::may_be_due(slot, now));
+        let hash = slot.and_then(|slot| hash_of(slot, now).ok());
+        hash.is_some_and(|hash| Some(hash.len()) < slot.and_then(len_of))
+    }
+
     /// Looks at a key even if it is dead: MEMORY USAGE, DEBUG OBJECT.
     pub fn autopsy(&self, key: &[u8]) -> Option<&Slot> {
         self.space.dbs[self.db]
@@ -779,8 +952,16 @@ impl Live<'_> {
         let Some(slot) = self.space.dbs[self.db].table.find(hash, key) else {
             return;
         };
-        if self.is_dead(slot) {
-            let now = self.reading.now;
+        if !self.is_dead(slot) {
+            return;
+        }
+        let now = self.reading.now;
+        let is_key = slot
+            .deadline()
+            .is_some_and(|deadline| is_due(deadline, now));
+        if let Some((_, item)) = fields::filed(slot).filter(|_| !is_key) {
+            self.space.expire_fields(self.db, (item, hash), now, true);
+        } else {
             if self
                 .space
                 .expire(self.db, hash, now, |slot| slot.key() == key)
@@ -1006,7 +1187,7 @@ impl Live<'_> {
             return None;
         }
         let now = self.reading.now;
-        let is_alive = |slot: &Slot| slot.deadline().is_none_or(|at| !is_due(at, now));
+        let is_alive = |slot: &Slot| !is_dead(slot, now);
         for _ in 0..RANDOM_TRIES {
             let Keyspace { dbs, rng, .. } = &mut *self.space;
             let slot = dbs[self.db].table.random(rng)?;
@@ -1023,6 +1204,14 @@ impl Live<'_> {
         let slot = dbs[self.db].table.find_any(rng, is_alive)?;
         Some(slot.key().to_vec())
     }
+}
+
+/// Whether a key is dead: by its own deadline, or as a hash by those of all its fields.
+#[inline]
+fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
+    slot.deadline()
+        .is_some_and(|deadline| is_due(deadline, now))
+        || fields::is_dead(slot, now)
 }
 
 fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {

@@ -1,23 +1,40 @@
 //! A hash, whatever its form: how it is read, how a small one is edited, and when it must become a
 //! table.
 //!
-//! A small hash is a [`packed`] string of field, value, field, value and so on inside its key's
-//! entry, in the order the fields came, edited through [`Buffer`]. An edit that does not fit
-//! changes nothing and says so; [`HashRef::to_big`] is the table, which never goes back.
+//! A small hash is a [`packed`] string inside its key's entry, in the order the fields came, edited
+//! through [`Buffer`]. An edit that does not fit changes nothing and says so; [`HashRef::to_big`]
+//! is the table, which never goes back.
+//!
+//! ```text
+//! packed  field  value  field  value ...                      "listpack"
+//! dated   [deadline, 8 bytes] [item, 4 bytes]                 "listpackex"
+//!         field  value  deadline  field  value  deadline ...
+//! ```
+//!
+//! A hash becomes dated with its first field that has a deadline, and stays so. A field's deadline
+//! is an item of 6 bytes, or of none. In front stands by which deadline the keyspace has filed the
+//! hash, and where; the item is `u32::MAX` if it has not.
 //!
 //! Redis: a packed hash has no limit of bytes, so one of 512 fields may take 64 KiB. Ours lies in
-//! its key's entry and becomes a table at 16 KiB, however few its fields are.
+//! its key's entry and becomes a table at 16 KiB, however few its fields are. "listpackex" is
+//! sorted by deadlines there.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
+use super::dated::{self, Span};
 use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::Placement;
 use super::{SMALL_BYTES_MAX, StringRef};
+use crate::clock::UnixMillis;
+use crate::expiry::index::ItemRef;
+use crate::expiry::{ALL_LIVE, Deadline};
 
-/// Items of a field: its name and its value.
-const STEP: usize = 2;
+/// Bytes before the fields of a dated hash.
+const FILED_BYTES: usize = 12;
+/// What stands there for a hash that is not filed.
+const NOT_FILED: [u8; FILED_BYTES] = [0xff; FILED_BYTES];
 
 /// When a packed hash must become a table.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +45,7 @@ pub struct HashLimits {
     pub packed_value_bytes_max: usize,
 }
 
-/// What became of a field set in a packed hash.
+/// What became of a field set in a small hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The field is new.
@@ -39,9 +56,59 @@ pub enum Stored {
     MustGrow,
 }
 
-/// Gives a field of a packed hash a value.
-pub fn set_in_packed<B: Buffer>(
+/// What a small hash has for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Its name and its value.
+    Packed,
+    /// A deadline as well.
+    Dated,
+}
+
+impl Shape {
+    /// Items of a field.
+    fn step(self) -> usize {
+        match self {
+            Shape::Packed => 2,
+            Shape::Dated => 3,
+        }
+    }
+
+    /// Bytes before the packed string.
+    fn start(self) -> usize {
+        match self {
+            Shape::Packed => 0,
+            Shape::Dated => FILED_BYTES,
+        }
+    }
+
+    /// A field with nothing after its value.
+    fn items<'a>(self, field: &'a [u8], value: &'a [u8]) -> ([&'a [u8]; 3], usize) {
+        ([field, value, b""], self.step())
+    }
+}
+
+/// The packed string of a small hash, without what stands before it.
+struct Inner<'b, B>(&'b mut B, usize);
+
+impl<B: Buffer> Buffer for Inner<'_, B> {
+    fn bytes(&self) -> &[u8] {
+        &self.0.bytes()[self.1..]
+    }
+
+    fn splice(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
+        self.0.splice(self.1 + at, removed, inserted);
+    }
+
+    fn overwrite(&mut self, at: usize, bytes: &[u8]) {
+        self.0.overwrite(self.1 + at, bytes);
+    }
+}
+
+/// Gives a field of a small hash a value. One that is there keeps its deadline.
+pub fn set_in_small<B: Buffer>(
     buffer: &mut B,
+    shape: Shape,
     field: &[u8],
     value: &[u8],
     limits: HashLimits,
@@ -49,147 +116,316 @@ pub fn set_in_packed<B: Buffer>(
     if field.len().max(value.len()) > limits.packed_value_bytes_max {
         return Stored::MustGrow;
     }
-    let hash = buffer.bytes();
-    if let Some(old) = find(hash, field) {
+    let mut inner = Inner(buffer, shape.start());
+    let hash = inner.bytes();
+    if let Some(old) = find(hash, shape, field) {
         let (at, old) = (old.at, old.end() - old.at);
         if hash.len() - old + packed::item_bytes(value.len()) > SMALL_BYTES_MAX {
             return Stored::MustGrow;
         }
-        packed::replace(buffer, at, value);
+        packed::replace(&mut inner, at, value);
         return Stored::Replaced;
     }
-    let size = packed::item_bytes(field.len()) + packed::item_bytes(value.len());
-    if packed::len(hash) / STEP >= limits.packed_entries_max || hash.len() + size > SMALL_BYTES_MAX
+    let (items, step) = shape.items(field, value);
+    let size = items[..step]
+        .iter()
+        .map(|item| packed::item_bytes(item.len()))
+        .sum::<usize>();
+    if packed::len(hash) / step >= limits.packed_entries_max || hash.len() + size > SMALL_BYTES_MAX
     {
         return Stored::MustGrow;
     }
-    packed::push_back(buffer, &[field, value]);
+    packed::push_back(&mut inner, &items[..step]);
     Stored::New
 }
 
-/// Removes a field from a packed hash; whether it was there.
-pub fn remove_from_packed<B: Buffer>(buffer: &mut B, field: &[u8]) -> bool {
-    let Some(item) = packed::find(buffer.bytes(), field, STEP) else {
+/// Removes a field from a small hash; whether it was there.
+pub fn remove_from_small<B: Buffer>(buffer: &mut B, shape: Shape, field: &[u8]) -> bool {
+    let mut inner = Inner(buffer, shape.start());
+    let Some(item) = packed::find(inner.bytes(), field, shape.step()) else {
         return false;
     };
     let at = item.at;
-    packed::remove(buffer, at, STEP);
+    packed::remove(&mut inner, at, shape.step());
     true
 }
 
-/// A hash to be read.
+/// Gives a field of a dated hash a deadline, or takes it away; false if that does not fit, and then
+/// nothing is changed. The field is there.
+pub fn set_deadline_in_dated<B: Buffer>(
+    buffer: &mut B,
+    field: &[u8],
+    deadline: Option<Deadline>,
+) -> bool {
+    let mut inner = Inner(buffer, FILED_BYTES);
+    let hash = inner.bytes();
+    let value = find(hash, Shape::Dated, field);
+    let Some(old) = value.and_then(|value| packed::item_at(hash, value.end())) else {
+        return true;
+    };
+    let bytes = deadline.map(dated::to_bytes);
+    let bytes = bytes.as_ref().map_or(&b""[..], |bytes| bytes);
+    if hash.len() + bytes.len() > SMALL_BYTES_MAX {
+        return false;
+    }
+    let at = old.at;
+    packed::replace(&mut inner, at, bytes);
+    true
+}
+
+/// The dated form of a packed hash, not filed; none if it is too long for that.
+pub fn to_dated(hash: &[u8]) -> Option<Vec<u8>> {
+    if hash.len() + packed::len(hash) > SMALL_BYTES_MAX {
+        return None;
+    }
+    let mut dated = NOT_FILED.to_vec();
+    dated.extend_from_slice(packed::EMPTY);
+    HashRef::new(Form::Packed(hash), ALL_LIVE)
+        .iter()
+        .for_each(|element| push(&mut dated, element));
+    Some(dated)
+}
+
+/// The living fields of a dated hash, not filed, and the deadlines of the dead.
+pub fn without_dead(hash: &[u8], now: UnixMillis) -> (Vec<u8>, Vec<Deadline>) {
+    let mut living = NOT_FILED.to_vec();
+    living.extend_from_slice(packed::EMPTY);
+    let mut dead = Vec::new();
+    for element in HashRef::new(Form::Dated(hash), ALL_LIVE).iter() {
+        match element.deadline.filter(|_| element.is_dead(now)) {
+            Some(deadline) => dead.push(deadline),
+            None => push(&mut living, element),
+        }
+    }
+    (living, dead)
+}
+
+/// Adds a field to a dated hash.
+fn push(
+    dated: &mut Vec<u8>,
+    Element {
+        member,
+        value,
+        deadline,
+    }: Element<'_>,
+) {
+    let deadline = deadline.map(dated::to_bytes);
+    let deadline = deadline.as_ref().map_or(&b""[..], |bytes| bytes);
+    packed::push_back(&mut Inner(dated, FILED_BYTES), &[&member, &value, deadline]);
+}
+
+/// By which deadline a dated hash is filed, and where.
+pub fn filed(hash: &[u8]) -> Option<(Deadline, ItemRef)> {
+    let (deadline, item) = hash[..FILED_BYTES].split_at(8);
+    let item = u32::from_le_bytes(item.try_into().expect("four bytes"));
+    let deadline = i64::from_le_bytes(deadline.try_into().expect("eight bytes"));
+    (item != u32::MAX).then_some((Deadline(UnixMillis(deadline)), ItemRef(item)))
+}
+
+/// Notes by which deadline a dated hash is filed, and where.
+pub fn set_filed<B: Buffer>(buffer: &mut B, filed: Option<(Deadline, ItemRef)>) {
+    let mut bytes = NOT_FILED;
+    if let Some((deadline, item)) = filed {
+        bytes[..8].copy_from_slice(&deadline.0.0.to_le_bytes());
+        bytes[8..].copy_from_slice(&item.0.to_le_bytes());
+    }
+    buffer.overwrite(0, &bytes);
+}
+
+/// A form of a hash.
 #[derive(Clone, Copy)]
-pub enum HashRef<'a> {
-    /// Fields in the order they came.
+pub enum Form<'a> {
+    /// Fields in the order they came, all without deadlines.
     Packed(&'a [u8]),
+    /// Fields in the order they came.
+    Dated(&'a [u8]),
     /// A table.
     Big(&'a Members),
 }
 
+/// A hash to be read, at one instant: dead fields are not seen.
+#[derive(Clone, Copy)]
+pub struct HashRef<'a> {
+    form: Form<'a>,
+    now: UnixMillis,
+}
+
 impl<'a> HashRef<'a> {
+    /// A hash in some form at an instant.
+    pub fn new(form: Form<'a>, now: UnixMillis) -> HashRef<'a> {
+        HashRef { form, now }
+    }
+
     /// The name OBJECT ENCODING answers.
     pub fn encoding(self) -> &'static str {
-        match self {
-            HashRef::Packed(_) => "listpack",
-            HashRef::Big(_) => "hashtable",
+        match self.form {
+            Form::Packed(_) => "listpack",
+            Form::Dated(_) => "listpackex",
+            Form::Big(_) => "hashtable",
         }
     }
 
     /// Number of fields.
     pub fn len(self) -> usize {
-        match self {
-            HashRef::Packed(hash) => packed::len(hash) / STEP,
-            HashRef::Big(hash) => hash.len(),
+        match self.form {
+            Form::Packed(hash) => packed::len(hash) / Shape::Packed.step(),
+            Form::Dated(_) => self.iter().count(),
+            Form::Big(hash) => hash.len() - hash.dead(self.now),
         }
     }
 
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
-        self.len() == 0
+        match self.form {
+            Form::Packed(hash) => packed::is_empty(hash),
+            Form::Dated(_) => self.iter().next().is_none(),
+            Form::Big(hash) => hash.is_empty() || hash.is_dead(self.now),
+        }
+    }
+
+    /// A field.
+    pub fn find(self, field: &[u8]) -> Option<Element<'a>> {
+        let element = match self.form {
+            Form::Packed(hash) => {
+                let value = find(hash, Shape::Packed, field)?;
+                element(b"", value.bytes, b"")
+            }
+            Form::Dated(hash) => {
+                let hash = &hash[FILED_BYTES..];
+                let value = find(hash, Shape::Dated, field)?;
+                let deadline = packed::item_at(hash, value.end())?;
+                element(b"", value.bytes, deadline.bytes)
+            }
+            Form::Big(hash) => hash.get(hash.hash(field), field)?,
+        };
+        (!element.is_dead(self.now)).then_some(element)
     }
 
     /// The value of a field.
+    #[inline]
     pub fn get(self, field: &[u8]) -> Option<StringRef<'a>> {
-        match self {
-            HashRef::Packed(hash) => find(hash, field).map(|item| StringRef::Short(item.bytes)),
-            HashRef::Big(hash) => hash.get(hash.hash(field), field),
-        }
+        self.find(field).map(|element| element.value)
+    }
+
+    /// The deadline of a field: none if there is no such field, `Some(None)` if it has none.
+    pub fn deadline(self, field: &[u8]) -> Option<Option<Deadline>> {
+        self.find(field).map(|element| element.deadline)
     }
 
     /// Whether there is such a field.
     pub fn contains(self, field: &[u8]) -> bool {
-        match self {
-            HashRef::Packed(hash) => packed::find(hash, field, STEP).is_some(),
-            HashRef::Big(hash) => hash.contains(hash.hash(field), field),
-        }
+        self.find(field).is_some()
     }
 
-    /// All fields and values: packed ones in the order they came, others in none.
+    /// All fields and values: those of a table in no order, others in the order they came.
     pub fn iter(self) -> impl Iterator<Item = Element<'a>> {
-        let (items, table) = match self {
-            HashRef::Packed(hash) => (hash, None),
-            HashRef::Big(hash) => (packed::EMPTY, Some(hash)),
+        let (items, shape, table) = match self.form {
+            Form::Packed(hash) => (hash, Shape::Packed, None),
+            Form::Dated(hash) => (&hash[FILED_BYTES..], Shape::Dated, None),
+            Form::Big(hash) => (packed::EMPTY, Shape::Packed, Some(hash)),
         };
         let mut items = packed::iter(items);
-        let packed =
-            std::iter::from_fn(move || Some(element(items.next()?.bytes, items.next()?.bytes)));
-        packed.chain(table.into_iter().flat_map(Members::iter))
+        let small = std::iter::from_fn(move || {
+            let (field, value) = (items.next()?, items.next()?);
+            let deadline = match shape {
+                Shape::Packed => &b""[..],
+                Shape::Dated => items.next()?.bytes,
+            };
+            Some(element(field.bytes, value.bytes, deadline))
+        });
+        let all = small.chain(table.into_iter().flat_map(Members::iter));
+        all.filter(move |element| !element.is_dead(self.now))
     }
 
     /// A random field and its value, all equally likely; none if there is none.
     pub fn random(self, rng: &mut SmallRng) -> Option<Element<'a>> {
-        match self {
-            HashRef::Packed(hash) => {
+        match self.form {
+            Form::Packed(hash) => {
                 let index = rng.random_range(0..self.len().max(1));
-                let field = packed::at(hash, index * STEP)?;
+                let field = packed::at(hash, index * Shape::Packed.step())?;
                 let value = packed::item_at(hash, field.end())?;
-                Some(element(field.bytes, value.bytes))
+                Some(element(field.bytes, value.bytes, b""))
             }
-            HashRef::Big(hash) => hash.random(rng),
+            Form::Dated(_) => self.iter().nth(rng.random_range(0..self.len().max(1))),
+            Form::Big(hash) => hash.random(self.now, rng),
         }
     }
 
     /// Calls `found` for `count` different fields, or all if there are not so many, every choice
     /// being equally likely; the order is not random.
     pub fn sample(self, count: usize, rng: &mut SmallRng, found: impl FnMut(Element<'a>)) {
-        match self {
-            HashRef::Packed(_) => {
+        match self.form {
+            Form::Packed(_) | Form::Dated(_) => {
                 sample_by_walk(self.iter(), self.len(), count, rng).for_each(found);
             }
-            HashRef::Big(hash) => hash.sample(count, rng, found),
+            Form::Big(hash) => hash.sample(count, self.now, rng, found),
         }
     }
 
-    /// One step of HSCAN, see [`Members::scan`]; a packed hash is met whole, as in Redis.
-    pub fn scan(self, cursor: u64, count: usize, found: impl FnMut(Element<'a>)) -> u64 {
-        match self {
-            HashRef::Packed(_) => {
+    /// One step of HSCAN, see [`Members::scan`]; a small hash is met whole, as in Redis.
+    pub fn scan(self, cursor: u64, count: usize, mut found: impl FnMut(Element<'a>)) -> u64 {
+        match self.form {
+            Form::Packed(_) | Form::Dated(_) => {
                 self.iter().for_each(found);
                 0
             }
-            HashRef::Big(hash) => hash.scan(cursor, count, found),
+            Form::Big(hash) => hash.scan(cursor, count, |element| {
+                if !element.is_dead(self.now) {
+                    found(element);
+                }
+            }),
+        }
+    }
+
+    /// What is known of the deadlines of all fields, dead ones included.
+    pub fn deadlines(self) -> Span {
+        match self.form {
+            Form::Packed(_) => Span::EMPTY,
+            Form::Dated(_) => {
+                let all = HashRef::new(self.form, ALL_LIVE);
+                let mut span = Span::EMPTY;
+                all.iter()
+                    .filter_map(|element| element.deadline)
+                    .for_each(|at| span.add(at));
+                span
+            }
+            Form::Big(hash) => hash.deadlines(),
+        }
+    }
+
+    /// Whether any field has a deadline.
+    pub fn has_volatile(self) -> bool {
+        match self.form {
+            Form::Big(hash) => hash.deadlines().volatile > 0,
+            _ => self.iter().any(|element| element.deadline.is_some()),
         }
     }
 
     /// The big form of these fields.
     pub fn to_big(self, placement: Placement) -> Members {
         let mut fields = Members::new(Content::Fields, placement);
-        for Element { member, value } in self.iter() {
-            fields.insert(placement.hash(&member), &member, &value);
+        for Element {
+            member,
+            value,
+            deadline,
+        } in HashRef::new(self.form, ALL_LIVE).iter()
+        {
+            fields.add(placement.hash(&member), &member, &value, deadline);
         }
         fields
     }
 }
 
-/// The value of a field of a packed hash.
-fn find<'a>(hash: &'a [u8], field: &[u8]) -> Option<packed::Item<'a>> {
-    packed::item_at(hash, packed::find(hash, field, STEP)?.end())
+/// The value of a field of a packed string.
+fn find<'a>(hash: &'a [u8], shape: Shape, field: &[u8]) -> Option<packed::Item<'a>> {
+    packed::item_at(hash, packed::find(hash, field, shape.step())?.end())
 }
 
-fn element<'a>(field: &'a [u8], value: &'a [u8]) -> Element<'a> {
+fn element<'a>(field: &'a [u8], value: &'a [u8], deadline: &[u8]) -> Element<'a> {
     Element {
         member: StringRef::Short(field),
         value: StringRef::Short(value),
+        deadline: dated::from_bytes(deadline),
     }
 }
 
@@ -206,16 +442,25 @@ mod tests {
         packed_value_bytes_max: 64,
     };
 
+    fn read(form: Form<'_>) -> HashRef<'_> {
+        HashRef::new(form, ALL_LIVE)
+    }
+
     fn encoding_after(fields: impl IntoIterator<Item = (String, String)>) -> &'static str {
         let mut hash = packed::EMPTY.to_vec();
         for (field, value) in fields {
-            if set_in_packed(&mut hash, field.as_bytes(), value.as_bytes(), LIMITS)
-                == Stored::MustGrow
+            if set_in_small(
+                &mut hash,
+                Shape::Packed,
+                field.as_bytes(),
+                value.as_bytes(),
+                LIMITS,
+            ) == Stored::MustGrow
             {
                 return "hashtable";
             }
         }
-        HashRef::Packed(&hash).encoding()
+        read(Form::Packed(&hash)).encoding()
     }
 
     /// Measured on Redis 8.2.3.
@@ -239,19 +484,25 @@ mod tests {
     fn fields_keep_their_order() {
         let mut hash = packed::EMPTY.to_vec();
         for (field, value) in [("b", "1"), ("", "2"), ("a", ""), ("b", "a longer one")] {
-            set_in_packed(&mut hash, field.as_bytes(), value.as_bytes(), LIMITS);
+            set_in_small(
+                &mut hash,
+                Shape::Packed,
+                field.as_bytes(),
+                value.as_bytes(),
+                LIMITS,
+            );
         }
         let all = |hash: &[u8]| {
-            let texts = HashRef::Packed(hash)
+            let texts = read(Form::Packed(hash))
                 .iter()
-                .map(|Element { member, value }| [member.to_vec(), value.to_vec()].join(&b'='));
+                .map(|Element { member, value, .. }| [member.to_vec(), value.to_vec()].join(&b'='));
             String::from_utf8(texts.collect::<Vec<_>>().join(&b' ')).unwrap()
         };
         assert_eq!(all(&hash), "b=a longer one =2 a=");
         // A value is no field.
-        assert!(!HashRef::Packed(&hash).contains(b"2"));
-        assert!(!remove_from_packed(&mut hash, b"2"));
-        assert!(remove_from_packed(&mut hash, b""));
+        assert!(!read(Form::Packed(&hash)).contains(b"2"));
+        assert!(!remove_from_small(&mut hash, Shape::Packed, b"2"));
+        assert!(remove_from_small(&mut hash, Shape::Packed, b""));
         assert_eq!(all(&hash), "b=a longer one a=");
     }
 
@@ -263,7 +514,7 @@ mod tests {
         };
         let mut hash = packed::EMPTY.to_vec();
         let set = |hash: &mut Vec<u8>, field: &[u8], len| {
-            set_in_packed(hash, field, &vec![b'v'; len], endless)
+            set_in_small(hash, Shape::Packed, field, &vec![b'v'; len], endless)
         };
         assert_eq!(set(&mut hash, b"a", 20_000), Stored::MustGrow);
         assert_eq!(set(&mut hash, b"a", 8_000), Stored::New);
@@ -271,7 +522,64 @@ mod tests {
         assert_eq!(set(&mut hash, b"c", 8_000), Stored::MustGrow);
         assert_eq!(set(&mut hash, b"a", 9_000), Stored::MustGrow);
         assert_eq!(set(&mut hash, b"a", 8_001), Stored::Replaced);
-        assert_eq!(HashRef::Packed(&hash).len(), 2);
+        assert_eq!(read(Form::Packed(&hash)).len(), 2);
+    }
+
+    #[test]
+    fn a_dated_hash_keeps_its_deadlines() {
+        let at = |ms| Some(Deadline(UnixMillis(ms)));
+        let mut packed = packed::EMPTY.to_vec();
+        for (field, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            set_in_small(
+                &mut packed,
+                Shape::Packed,
+                field.as_bytes(),
+                value.as_bytes(),
+                LIMITS,
+            );
+        }
+        let mut hash = to_dated(&packed).unwrap();
+        assert_eq!(filed(&hash), None);
+        assert!(set_deadline_in_dated(&mut hash, b"a", at(5)));
+        assert!(set_deadline_in_dated(&mut hash, b"c", at(9)));
+        set_filed(&mut hash, Some((Deadline(UnixMillis(5)), ItemRef(7))));
+        assert_eq!(filed(&hash), Some((Deadline(UnixMillis(5)), ItemRef(7))));
+        let hash_at = |hash: &[u8], now| {
+            let hash = HashRef::new(Form::Dated(hash), UnixMillis(now));
+            let texts = hash
+                .iter()
+                .map(|field| [&*field.member, &*field.value].concat());
+            (
+                texts.collect::<Vec<_>>().concat(),
+                hash.len(),
+                hash.get(b"a").is_some(),
+            )
+        };
+        assert_eq!(hash_at(&hash, 4), (b"a1b2c3".to_vec(), 3, true));
+        assert_eq!(hash_at(&hash, 5), (b"b2c3".to_vec(), 2, false));
+        assert_eq!(hash_at(&hash, 9), (b"b2".to_vec(), 1, false));
+        let all = read(Form::Dated(&hash));
+        assert_eq!((all.deadline(b"b"), all.deadline(b"x")), (Some(None), None));
+        assert_eq!(all.deadline(b"c"), Some(at(9)));
+        let span = all.deadlines();
+        assert_eq!(
+            (Some(span.soonest), Some(span.latest), span.volatile),
+            (at(5), at(9), 2)
+        );
+        // A value keeps the deadline of its field; neither is a field.
+        let set = set_in_small(&mut hash, Shape::Dated, b"c", b"longer", LIMITS);
+        assert_eq!(set, Stored::Replaced);
+        assert_eq!(read(Form::Dated(&hash)).deadline(b"c"), Some(at(9)));
+        assert!(!remove_from_small(&mut hash, Shape::Dated, b"longer"));
+        let (living, dead) = without_dead(&hash, UnixMillis(5));
+        assert_eq!(dead, [Deadline(UnixMillis(5))]);
+        assert_eq!(hash_at(&living, 4), (b"b2clonger".to_vec(), 2, false));
+        let mut rng = SmallRng::seed_from_u64(1);
+        let big = read(Form::Dated(&hash)).to_big(Placement::new(&mut rng));
+        assert_eq!(read(Form::Big(&big)).deadline(b"c"), Some(at(9)));
+        assert!(remove_from_small(&mut hash, Shape::Dated, b"c"));
+        assert!(set_deadline_in_dated(&mut hash, b"a", None));
+        assert!(!read(Form::Dated(&hash)).has_volatile());
     }
 
     #[test]
@@ -291,19 +599,19 @@ mod tests {
                     } else {
                         Stored::Replaced
                     };
-                    let stored = set_in_packed(&mut hash, &field, &value, LIMITS);
+                    let stored = set_in_small(&mut hash, Shape::Packed, &field, &value, LIMITS);
                     assert_eq!(stored, wanted, "seed {seed}");
                 } else {
                     let was_there = twin.remove(&field).is_some();
                     assert_eq!(
-                        remove_from_packed(&mut hash, &field),
+                        remove_from_small(&mut hash, Shape::Packed, &field),
                         was_there,
                         "seed {seed}"
                     );
                 }
             }
-            let big = HashRef::Packed(&hash).to_big(Placement::new(&mut rng));
-            for form in [HashRef::Packed(&hash), HashRef::Big(&big)] {
+            let big = read(Form::Packed(&hash)).to_big(Placement::new(&mut rng));
+            for form in [read(Form::Packed(&hash)), read(Form::Big(&big))] {
                 check(form, &twin, &mut rng);
             }
         }

@@ -24,6 +24,13 @@
 //! often, needs 360-580 for a get. The longest insert, a split, takes 55-85 us, the longest step of
 //! a dismantling 12.
 //!
+//! Elements may have deadlines (in `segment`). What is known of them, a [`Span`] for each segment,
+//! stands side by side here, so that those which may hold due ones are found without touching a
+//! segment: [`Members::expire`] looks through one or a few of them at a call. That costs 6 bytes
+//! an element in its record and no reference back; a sorted structure over single elements would
+//! cost three times as much, and save the walk over a segment (2-4 us) where due elements lie far
+//! apart.
+//!
 //! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
 //! 2^(d-s) neighbouring ones; `deepest` segments have depth d; `len` is the sum over segments.
 
@@ -33,9 +40,13 @@ use hashbrown::HashTable;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
+use super::dated::Span;
 use super::placement::Placement;
-use super::segment::{Segment, TAG_BITS};
+use super::segment::{self, Segment, TAG_BITS};
 use super::{StringRef, size_class};
+use crate::clock::UnixMillis;
+use crate::expiry::index::ItemRef;
+use crate::expiry::{ALL_LIVE, Deadline, is_due};
 
 /// Bits of a hash in a cursor.
 const CURSOR_BITS: u32 = 48;
@@ -65,6 +76,28 @@ pub struct Element<'a> {
     pub member: StringRef<'a>,
     /// The field's value; empty in a set.
     pub value: StringRef<'a>,
+    /// When it dies.
+    pub deadline: Option<Deadline>,
+}
+
+impl Element<'_> {
+    /// Whether it is dead.
+    pub fn is_dead(&self, now: UnixMillis) -> bool {
+        self.deadline.is_some_and(|deadline| is_due(deadline, now))
+    }
+}
+
+/// What is known of the deadlines of a table's elements.
+#[derive(Clone)]
+struct Dated {
+    /// Of each segment, in their order.
+    spans: Vec<Span>,
+    /// Of all of them.
+    whole: Span,
+    /// Where the search for due elements goes on.
+    next: usize,
+    /// Where the keyspace has filed the table.
+    filed: Option<(Deadline, ItemRef)>,
 }
 
 /// A big set or hash. A clone shares its segments until one of the two changes them.
@@ -80,6 +113,8 @@ pub struct Members {
     buckets_max: u32,
     depth: u8,
     content: Content,
+    /// None until an element gets a deadline.
+    dated: Option<Box<Dated>>,
 }
 
 impl Members {
@@ -94,6 +129,7 @@ impl Members {
             buckets_max: 0,
             depth: 0,
             content,
+            dated: None,
         }
     }
 
@@ -113,11 +149,10 @@ impl Members {
         self.placement.hash(member)
     }
 
-    /// Finds a field's value; in a set, an empty one.
+    /// Finds an element, dead or alive.
     #[inline]
-    pub fn get(&self, hash: u64, member: &[u8]) -> Option<StringRef<'_>> {
-        let segment = &self.segments[self.segment(hash)];
-        segment.get(hash, member).map(|element| element.value)
+    pub fn get(&self, hash: u64, member: &[u8]) -> Option<Element<'_>> {
+        self.segments[self.segment(hash)].get(hash, member)
     }
 
     /// Whether a member is there.
@@ -126,38 +161,83 @@ impl Members {
         self.segments[self.segment(hash)].contains(hash, member)
     }
 
-    /// Adds a member unless it is there; whether it was added.
+    /// Adds a member without a deadline unless it is there; whether it was added.
     pub fn insert(&mut self, hash: u64, member: &[u8], value: &[u8]) -> bool {
         if self.contains(hash, member) {
             return false;
         }
-        let segment = self.make_room(hash, member, value);
-        Rc::make_mut(&mut self.segments[segment]).insert(hash, member, value);
-        self.len += 1;
+        self.add(hash, member, value, None);
         true
     }
 
-    /// Adds a field, or gives it another value if it is there; whether it was added.
+    /// Adds a member that is not there.
+    pub fn add(&mut self, hash: u64, member: &[u8], value: &[u8], deadline: Option<Deadline>) {
+        let segment = self.make_room(hash, segment::record_size(self.content, member, value));
+        Rc::make_mut(&mut self.segments[segment]).insert(hash, member, value, deadline);
+        self.len += 1;
+        if let Some(deadline) = deadline {
+            self.dated().add(segment, deadline);
+        }
+    }
+
+    /// Adds a field without a deadline, or gives it another value if it is there, where it keeps
+    /// its deadline; whether it was added.
     pub fn set(&mut self, hash: u64, field: &[u8], value: &[u8]) -> bool {
         if self.insert(hash, field, value) {
             return true;
         }
-        let segment = self.make_room(hash, field, value);
+        let segment = self.make_room(hash, segment::record_size(self.content, field, value));
         Rc::make_mut(&mut self.segments[segment]).replace(hash, field, value);
         false
+    }
+
+    /// Gives a member another deadline, or takes it away; false if it is not there.
+    pub fn set_deadline(&mut self, hash: u64, member: &[u8], deadline: Option<Deadline>) -> bool {
+        let Some(Element {
+            value,
+            deadline: old,
+            ..
+        }) = self.get(hash, member)
+        else {
+            return false;
+        };
+        if old == deadline {
+            return true;
+        }
+        let size = segment::record_size(self.content, member, &value);
+        let segment = self.make_room(hash, size);
+        Rc::make_mut(&mut self.segments[segment]).set_deadline(hash, member, deadline);
+        let dated = self.dated();
+        if old.is_some() {
+            dated.remove(segment);
+        }
+        if let Some(deadline) = deadline {
+            dated.add(segment, deadline);
+        }
+        true
     }
 
     /// Removes a member; whether it was there.
     pub fn remove(&mut self, hash: u64, member: &[u8]) -> bool {
         let segment = self.segment(hash);
         // Looked for first: a miss must not copy a segment that a snapshot holds.
-        if !self.segments[segment].contains(hash, member) {
+        let Some(element) = self.segments[segment].get(hash, member) else {
             return false;
-        }
+        };
+        let was_volatile = element.deadline.is_some();
         Rc::make_mut(&mut self.segments[segment]).remove(hash, member, self.placement);
-        self.len -= 1;
-        self.merge_if_sparse(segment);
+        self.removed(segment, was_volatile);
         true
+    }
+
+    fn removed(&mut self, segment: usize, was_volatile: bool) {
+        self.len -= 1;
+        if was_volatile {
+            self.dated().remove(segment);
+        }
+        if self.segments[segment].len().is_multiple_of(MERGE_STEP) {
+            self.merge_if_sparse(segment);
+        }
     }
 
     /// All elements, in no order.
@@ -184,10 +264,19 @@ impl Members {
         }
     }
 
-    /// A random element, all equally likely; none if there is none.
-    pub fn random(&self, rng: &mut SmallRng) -> Option<Element<'_>> {
-        let (segment, bucket) = self.random_place(rng)?;
-        self.segments[segment].bucket(bucket)
+    /// A random living element, all equally likely; none if there is none.
+    pub fn random(&self, now: UnixMillis, rng: &mut SmallRng) -> Option<Element<'_>> {
+        for _ in 0..TRIES_MAX {
+            let (segment, bucket) = self.random_place(rng)?;
+            let drawn = self.segments[segment].bucket(bucket)?;
+            if !drawn.is_dead(now) {
+                return Some(drawn);
+            }
+        }
+        // Nearly all are dead.
+        let living = self.len - self.dead(now);
+        let nth = rng.random_range(0..living.max(1));
+        self.iter().filter(|element| !element.is_dead(now)).nth(nth)
     }
 
     /// Removes a random element after handing it to `taken`; false if there is none.
@@ -195,31 +284,41 @@ impl Members {
         let Some((segment, bucket)) = self.random_place(rng) else {
             return false;
         };
+        let mut was_volatile = false;
         if let Some(element) = self.segments[segment].bucket(bucket) {
+            was_volatile = element.deadline.is_some();
             taken(element);
         }
         Rc::make_mut(&mut self.segments[segment]).remove_bucket(bucket, self.placement);
-        self.len -= 1;
-        self.merge_if_sparse(segment);
+        self.removed(segment, was_volatile);
         true
     }
 
-    /// Calls `found` for `count` different elements, or all if there are not so many, every choice
-    /// being equally likely; the order is not random.
+    /// Calls `found` for `count` different living elements, or all if there are not so many, every
+    /// choice being equally likely; the order is not random.
     pub fn sample<'a>(
         &'a self,
         count: usize,
+        now: UnixMillis,
         rng: &mut SmallRng,
         mut found: impl FnMut(Element<'a>),
     ) {
-        if count.saturating_mul(SAMPLE_BY_WALK) >= self.len {
-            sample_by_walk(self.iter(), self.len, count, rng).for_each(found);
+        let dead = self.dead(now);
+        let living = self.len - dead;
+        if count.saturating_mul(SAMPLE_BY_WALK) >= living || dead > living {
+            let elements = self.iter().filter(|element| !element.is_dead(now));
+            sample_by_walk(elements, living, count, rng).for_each(found);
             return;
         }
         let mut drawn = HashTable::with_capacity(count);
         while drawn.len() < count {
             let Some(place) = self.random_place(rng) else {
                 return;
+            };
+            let (segment, bucket) = place;
+            let element = self.segments[segment].bucket(bucket);
+            let Some(element) = element.filter(|element| !element.is_dead(now)) else {
+                continue;
             };
             let hash = |&(segment, bucket): &(usize, usize)| {
                 // Fibonacci hashing; nobody can choose what is drawn.
@@ -228,8 +327,7 @@ impl Members {
             let entry = drawn.entry(hash(&place), |other| *other == place, hash);
             if let hashbrown::hash_table::Entry::Vacant(vacant) = entry {
                 vacant.insert(place);
-                let (segment, bucket) = place;
-                self.segments[segment].bucket(bucket).map(&mut found);
+                found(element);
             }
         }
     }
@@ -243,6 +341,7 @@ impl Members {
     /// call.
     pub fn dismantle(&mut self) -> bool {
         self.directory = Vec::new();
+        self.dated = None;
         match self.segments.pop() {
             Some(segment) => {
                 self.len -= segment.len();
@@ -256,6 +355,9 @@ impl Members {
     pub fn allocated_bytes(&self) -> usize {
         size_class::of(self.directory.capacity() * size_of::<u32>())
             + size_class::of(self.segments.capacity() * size_of::<Rc<Segment>>())
+            + self.dated.as_ref().map_or(0, |dated| {
+                size_of::<Dated>() + size_class::of(dated.spans.capacity() * size_of::<Span>())
+            })
             + self
                 .segments
                 .iter()
@@ -274,12 +376,12 @@ impl Members {
         self.directory[self.place(hash)] as usize
     }
 
-    /// Makes room for a record in the segment of `hash`, and says which one that is then.
-    fn make_room(&mut self, hash: u64, member: &[u8], value: &[u8]) -> usize {
+    /// Makes room for a record of `size` bytes in the segment of `hash`, and says which one that
+    /// is then.
+    fn make_room(&mut self, hash: u64, size: usize) -> usize {
         loop {
             let at = self.segment(hash);
             let segment = &mut self.segments[at];
-            let size = segment.record_size(member, value);
             if segment.has_room(size) {
                 return at;
             }
@@ -316,6 +418,11 @@ impl Members {
         }
         let span = self.span(&high);
         self.directory[span].fill(self.segments.len() as u32);
+        if let Some(dated) = &mut self.dated {
+            // Due elements count as well.
+            dated.spans[at] = low.survey(ALL_LIVE).1;
+            dated.spans.push(high.survey(ALL_LIVE).1);
+        }
         self.segments[at] = Rc::new(low);
         self.segments.push(Rc::new(high));
     }
@@ -323,8 +430,7 @@ impl Members {
     /// After a removal.
     fn merge_if_sparse(&mut self, at: usize) {
         let segment = &self.segments[at];
-        if segment.depth() == 0 || !segment.is_sparse() || !segment.len().is_multiple_of(MERGE_STEP)
-        {
+        if segment.depth() == 0 || !segment.is_sparse() {
             return;
         }
         let shift = self.depth - segment.depth();
@@ -349,12 +455,19 @@ impl Members {
         self.directory[span].fill(at as u32);
         self.segments[at] = Rc::new(merged);
         self.segments.swap_remove(neighbour);
+        if let Some(Dated { spans, .. }) = self.dated.as_deref_mut() {
+            spans[at] = spans[at].join(spans[neighbour]);
+            spans.swap_remove(neighbour);
+        }
         if neighbour < self.segments.len() {
             let span = self.span(&self.segments[neighbour]);
             self.directory[span].fill(neighbour as u32);
         }
         if self.segments.len() * 4 <= self.segments.capacity() {
             self.segments.shrink_to(self.segments.len() * 2);
+            if let Some(dated) = &mut self.dated {
+                dated.spans.shrink_to(self.segments.len() * 2);
+            }
         }
         self.halve_directory();
     }
@@ -400,6 +513,131 @@ impl Members {
         None
     }
 
+    fn dated(&mut self) -> &mut Dated {
+        let segments = self.segments.len();
+        self.dated.get_or_insert_with(|| {
+            Box::new(Dated {
+                spans: vec![Span::EMPTY; segments],
+                whole: Span::EMPTY,
+                next: 0,
+                filed: None,
+            })
+        })
+    }
+}
+
+impl Dated {
+    fn add(&mut self, segment: usize, deadline: Deadline) {
+        self.spans[segment].add(deadline);
+        self.whole.add(deadline);
+    }
+
+    fn remove(&mut self, segment: usize) {
+        self.spans[segment].remove();
+        self.whole.remove();
+    }
+
+    /// The next segment that may hold due elements.
+    fn next_due(&mut self, now: UnixMillis) -> Option<usize> {
+        let start = self.next.min(self.spans.len());
+        let (before, from) = self.spans.split_at(start);
+        let may_hold_due = |span: &Span| is_due(span.soonest, now);
+        let found = from.iter().position(may_hold_due).map(|at| start + at);
+        self.next = found.or_else(|| before.iter().position(may_hold_due))?;
+        Some(self.next)
+    }
+}
+
+/// Deadlines of elements.
+impl Members {
+    /// What is known of the deadlines of all elements; its `volatile` is exact.
+    pub fn deadlines(&self) -> Span {
+        self.dated.as_ref().map_or(Span::EMPTY, |dated| dated.whole)
+    }
+
+    /// Where the keyspace has filed the table by the deadline of an element.
+    pub fn filed(&self) -> Option<(Deadline, ItemRef)> {
+        self.dated.as_ref()?.filed
+    }
+
+    /// Notes where the keyspace has filed the table.
+    pub fn set_filed(&mut self, filed: Option<(Deadline, ItemRef)>) {
+        if self.dated.is_some() || filed.is_some() {
+            self.dated().filed = filed;
+        }
+    }
+
+    /// How many elements are due. Looks into the segments that hold both due and living ones.
+    pub fn dead(&self, now: UnixMillis) -> usize {
+        let Some(dated) = self
+            .dated
+            .as_ref()
+            .filter(|dated| is_due(dated.whole.soonest, now))
+        else {
+            return 0;
+        };
+        let dead_of = |(span, segment): (&Span, &Rc<Segment>)| {
+            if !is_due(span.soonest, now) {
+                0
+            } else if is_due(span.latest, now) {
+                span.volatile
+            } else {
+                segment.survey(now).0
+            }
+        };
+        dated.spans.iter().zip(&self.segments).map(dead_of).sum()
+    }
+
+    /// Whether there are elements and all of them are due.
+    pub fn is_dead(&self, now: UnixMillis) -> bool {
+        let Span {
+            soonest,
+            latest,
+            volatile,
+        } = self.deadlines();
+        if volatile < self.len || !is_due(soonest, now) {
+            return false;
+        }
+        let Some(dated) = self.dated.as_ref().filter(|_| !is_due(latest, now)) else {
+            return self.len > 0;
+        };
+        let may_live = |(span, _): &(&Span, &Rc<Segment>)| !is_due(span.latest, now);
+        let mut pieces = dated.spans.iter().zip(&self.segments).filter(may_live);
+        !pieces.any(|(_, segment)| segment.has_living(now))
+    }
+
+    /// Removes due elements, handing their deadlines to `gone`, until about `limit` elements were
+    /// looked at; true if no element is due any more.
+    pub fn expire(
+        &mut self,
+        now: UnixMillis,
+        limit: usize,
+        mut gone: impl FnMut(Deadline),
+    ) -> bool {
+        let mut looked_at = 0;
+        while let Some(dated) = &mut self.dated {
+            let Some(at) = dated.next_due(now) else {
+                dated.whole = dated.spans.iter().copied().fold(Span::EMPTY, Span::join);
+                return true;
+            };
+            if looked_at >= limit {
+                return false;
+            }
+            looked_at += self.segments[at].len();
+            let (dead, span) = self.segments[at].survey(now);
+            dated.spans[at] = span;
+            if dead > 0 {
+                dated.whole.volatile -= dead;
+                self.len -= dead;
+                Rc::make_mut(&mut self.segments[at]).expire(now, self.placement, &mut gone);
+                self.merge_if_sparse(at);
+            }
+        }
+        true
+    }
+}
+
+impl Members {
     /// Checks every invariant of the header; for tests.
     ///
     /// # Panics
@@ -419,6 +657,29 @@ impl Members {
         }
         assert_eq!((len, named), (self.len, self.directory.len()));
         assert_eq!(deepest, self.deepest);
+        self.check_deadlines();
+    }
+
+    fn check_deadlines(&self) {
+        let surveys = self
+            .segments
+            .iter()
+            .map(|segment| segment.survey(ALL_LIVE).1);
+        let Some(dated) = &self.dated else {
+            assert!(surveys.into_iter().all(|span| span == Span::EMPTY));
+            return;
+        };
+        assert_eq!(dated.spans.len(), self.segments.len());
+        let holds = |known: Span, exact: Span| {
+            assert_eq!(known.volatile, exact.volatile);
+            assert!(known.soonest <= exact.soonest && known.latest >= exact.latest);
+        };
+        let mut whole = Span::EMPTY;
+        for (&known, exact) in dated.spans.iter().zip(surveys) {
+            holds(known, exact);
+            whole = whole.join(exact);
+        }
+        holds(dated.whole, whole);
     }
 }
 
@@ -523,7 +784,9 @@ mod tests {
                     }
                 }
             }
-            let got = members.get(hash, &member).map(|value| value.to_vec());
+            let got = members
+                .get(hash, &member)
+                .map(|element| element.value.to_vec());
             assert_eq!(got.as_ref(), twin.get(&member), "seed {seed}");
             assert_eq!(members.len(), twin.len(), "seed {seed}");
             if step % (steps / 16) == 0 {
@@ -556,6 +819,143 @@ mod tests {
         run(Content::Fields, 6, 6_000, 20, &[0, 64, 1025]);
     }
 
+    /// Random deadlines, changes and removals against a twin, with steps of expiry in between.
+    fn run_with_deadlines(seed: u64, names: u32, lens: &[usize]) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut fields = Members::new(Content::Fields, Placement::new(&mut rng));
+        let mut twin = BTreeMap::<Vec<u8>, (Vec<u8>, Option<Deadline>)>::new();
+        let mut now = UnixMillis(1_000);
+        let mut frozen = (fields.freeze(), twin.clone());
+        for step in 0..20_000 {
+            let name = rng.random_range(0..names);
+            let mut field = format!("{name:x}").into_bytes();
+            field.resize(field.len().max(lens[name as usize % lens.len()]), b'.');
+            let hash = fields.hash(&field);
+            let later = Deadline(now.plus(rng.random_range(1..500)));
+            match rng.random_range(0..12) {
+                0..3 => {
+                    let value = string(&mut rng, lens);
+                    let old = twin.get(&field).and_then(|(_, deadline)| *deadline);
+                    let is_new = twin.insert(field.clone(), (value.clone(), old)).is_none();
+                    assert_eq!(fields.set(hash, &field, &value), is_new, "seed {seed}");
+                }
+                3..6 => {
+                    let found = twin.get_mut(&field);
+                    let is_there = found.is_some();
+                    found
+                        .into_iter()
+                        .for_each(|(_, deadline)| *deadline = Some(later));
+                    assert_eq!(fields.set_deadline(hash, &field, Some(later)), is_there);
+                }
+                6 => {
+                    let found = twin.get_mut(&field);
+                    let is_there = found.is_some();
+                    found.into_iter().for_each(|(_, deadline)| *deadline = None);
+                    assert_eq!(fields.set_deadline(hash, &field, None), is_there);
+                }
+                7 => {
+                    let was_there = twin.remove(&field).is_some();
+                    assert_eq!(fields.remove(hash, &field), was_there, "seed {seed}");
+                }
+                8 if !twin.contains_key(&field) => {
+                    fields.add(hash, &field, b"added", Some(later));
+                    twin.insert(field.clone(), (b"added".to_vec(), Some(later)));
+                }
+                9 => now = now.plus(rng.random_range(0..20)),
+                10 if step % 40 < 5 => {
+                    let mut gone = Vec::new();
+                    let is_over = fields.expire(now, 500, |deadline| gone.push(deadline));
+                    assert!(gone.iter().all(|&deadline| is_due(deadline, now)));
+                    let has_gone = |field: &[u8]| fields.get(fields.hash(field), field).is_none();
+                    twin.retain(|field, _| !has_gone(field));
+                    assert!(!is_over || fields.dead(now) == 0, "seed {seed}");
+                }
+                _ => {}
+            }
+            let is_dead = |deadline: Option<Deadline>| deadline.is_some_and(|d| is_due(d, now));
+            let got = fields.get(hash, &field);
+            let got = got.map(|element| (element.value.to_vec(), element.deadline));
+            assert_eq!(got.as_ref(), twin.get(&field), "seed {seed}");
+            if step % 500 == 0 {
+                fields.check();
+                let dead = twin
+                    .values()
+                    .filter(|(_, deadline)| is_dead(*deadline))
+                    .count();
+                assert_eq!(
+                    (fields.len(), fields.dead(now)),
+                    (twin.len(), dead),
+                    "seed {seed}"
+                );
+                assert_eq!(fields.is_dead(now), !twin.is_empty() && dead == twin.len());
+                let all = |pieces: &[Rc<Segment>]| {
+                    let elements = pieces.iter().flat_map(|segment| segment.iter());
+                    let pairs = elements.map(
+                        |Element {
+                             member,
+                             value,
+                             deadline,
+                         }| {
+                            (member.to_vec(), (value.to_vec(), deadline))
+                        },
+                    );
+                    pairs.collect::<BTreeMap<_, _>>()
+                };
+                assert_eq!(all(&fields.segments), twin, "seed {seed}");
+                assert_eq!(all(&frozen.0), frozen.1, "seed {seed}");
+                frozen = (fields.freeze(), twin.clone());
+            }
+        }
+        let end = now.plus(1_000);
+        let volatile = twin
+            .values()
+            .filter(|(_, deadline)| deadline.is_some())
+            .count();
+        assert_eq!(fields.deadlines().volatile, volatile);
+        let mut gone = 0;
+        while !fields.expire(end, 1, |_| gone += 1) {}
+        fields.check();
+        assert_eq!((gone, fields.len()), (volatile, twin.len() - volatile));
+        assert_eq!(fields.deadlines(), Span::EMPTY);
+    }
+
+    #[test]
+    fn deadlines_agree_with_a_map() {
+        run_with_deadlines(1, 8_000, &[0, 3, 16, 20]);
+        run_with_deadlines(2, 300, &[0, 1, 127, 128]);
+        run_with_deadlines(3, 1_500, &[5, 128, 1023, 1024, 1025]);
+        run_with_deadlines(4, 20, &[0, 64, 1025]);
+        run_with_deadlines(5, 3, &[0, 4]);
+    }
+
+    #[test]
+    fn draws_pass_over_the_dead() {
+        for living in [0, 1, 300, 1_900] {
+            let (mut fields, mut rng) = filled(Content::Fields, 2_000, living);
+            let due = Deadline(UnixMillis(5));
+            let names = (living as u32..2_000).map(|i| format!("member:{i:09}").into_bytes());
+            for name in names {
+                fields.set_deadline(fields.hash(&name), &name, Some(due));
+            }
+            let now = UnixMillis(5);
+            let is_alive = |element: &Element<'_>| element.deadline.is_none();
+            for _ in 0..200 {
+                let drawn = fields.random(now, &mut rng);
+                assert_eq!(drawn.as_ref().map(is_alive), (living > 0).then_some(true));
+            }
+            for count in [1, 100, 2_000] {
+                let mut met = HashSet::new();
+                fields.sample(count, now, &mut rng, |element| {
+                    assert!(is_alive(&element));
+                    assert!(met.insert(element.member.to_vec()));
+                });
+                assert_eq!(met.len(), count.min(living as usize));
+            }
+            assert_eq!(fields.is_dead(now), living == 0);
+            assert!(!fields.is_dead(UnixMillis(4)));
+        }
+    }
+
     #[test]
     fn any_bytes_are_members() {
         let (mut members, _) = filled(Content::Fields, 0, 1);
@@ -566,9 +966,9 @@ mod tests {
             assert!(members.set(hash, member, &huge));
             assert!(!members.set(hash, member, b""));
             assert!(!members.insert(hash, member, b"other"));
-            assert_eq!(*members.get(hash, member).unwrap(), *b"");
+            assert_eq!(*members.get(hash, member).unwrap().value, *b"");
             assert!(!members.set(hash, member, &huge));
-            let StringRef::Long(value) = members.get(hash, member).unwrap() else {
+            let StringRef::Long(value) = members.get(hash, member).unwrap().value else {
                 panic!("three megabytes in an arena");
             };
             assert_eq!(*value, huge);
@@ -666,7 +1066,7 @@ mod tests {
         let (members, mut rng) = filled(Content::Members, 1_000, 4);
         let mut drawn = BTreeMap::new();
         for _ in 0..100_000 {
-            let element = members.random(&mut rng).unwrap();
+            let element = members.random(ALL_LIVE, &mut rng).unwrap();
             *drawn.entry(element.member.to_vec()).or_insert(0) += 1;
         }
         assert_eq!(drawn.len(), 1_000);
@@ -679,7 +1079,7 @@ mod tests {
         let (members, mut rng) = filled(Content::Members, 600, 5);
         for count in [0, 1, 100, 199, 200, 400, 599, 600, 601, usize::MAX] {
             let mut met = HashSet::new();
-            members.sample(count, &mut rng, |element| {
+            members.sample(count, ALL_LIVE, &mut rng, |element| {
                 assert!(met.insert(element.member.to_vec()));
             });
             assert_eq!(met.len(), count.min(600));
@@ -687,7 +1087,7 @@ mod tests {
         for count in [60, 300] {
             let mut drawn = BTreeMap::new();
             for _ in 0..200 {
-                members.sample(count, &mut rng, |element| {
+                members.sample(count, ALL_LIVE, &mut rng, |element| {
                     *drawn.entry(element.member.to_vec()).or_insert(0) += 1;
                 });
             }
@@ -701,11 +1101,11 @@ mod tests {
     fn sparse_segments_still_draw() {
         let (mut members, mut rng) = filled(Content::Members, 3_000, 6);
         (1..3_000).for_each(|i| assert!(remove(&mut members, i)));
-        assert!(members.random(&mut rng).is_some());
+        assert!(members.random(ALL_LIVE, &mut rng).is_some());
         assert!(members.random_remove(&mut rng, |element| {
             assert_eq!(*element.member, *b"member:000000000");
         }));
-        assert!(members.random(&mut rng).is_none());
+        assert!(members.random(ALL_LIVE, &mut rng).is_none());
         assert!(!members.random_remove(&mut rng, |_| {}));
     }
 }

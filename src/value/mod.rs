@@ -5,6 +5,7 @@
 //! values are read from and printed as: integers, doubles, the 80-bit arithmetic of INCRBYFLOAT,
 //! and glob patterns; and the hash that places keys.
 
+pub mod dated;
 pub mod glob;
 pub mod hash;
 pub mod intset;
@@ -24,6 +25,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use crate::expiry::Deadline;
 use list::{Chunk, List};
 use members::Members;
 use segment::Segment;
@@ -126,6 +128,8 @@ pub enum Value {
 pub struct Frozen {
     /// The collection's type.
     pub kind: Kind,
+    /// Whether elements have deadlines.
+    pub is_dated: bool,
     /// In an order in which they can be put together again; the last is the first to be.
     pub pieces: Pieces,
 }
@@ -170,8 +174,15 @@ impl Value {
             Value::Zset(zset) => Pieces::Zset(zset.freeze()),
             Value::Frozen(frozen) => return Some(frozen.clone()),
         };
-        let kind = self.kind();
-        Some(Frozen { kind, pieces })
+        let is_dated = match self {
+            Value::Set(members) | Value::Hash(members) => members.deadlines().volatile > 0,
+            _ => false,
+        };
+        Some(Frozen {
+            kind: self.kind(),
+            is_dated,
+            pieces,
+        })
     }
 
     /// Frees a piece of a big collection; false if nothing is left.
@@ -210,31 +221,35 @@ impl Value {
 
 impl Frozen {
     /// Hands out elements of the next piece as their strings (a field and its value, a member and
-    /// the eight bytes of its score), from number `first` on, until `each` returns false. How many
-    /// there were then; none if the piece has no more.
-    pub fn walk(&self, first: usize, mut each: impl FnMut(&[&[u8]]) -> bool) -> Option<usize> {
+    /// the eight bytes of its score) and deadlines, from number `first` on, until `each` returns
+    /// false. How many there were then; none if the piece has no more.
+    pub fn walk(
+        &self,
+        first: usize,
+        mut each: impl FnMut(&[&[u8]], Option<Deadline>) -> bool,
+    ) -> Option<usize> {
         let (mut seen, mut stopped) = (0, None);
-        let mut hand_out = |strings: &[&[u8]]| {
+        let mut hand_out = |strings: &[&[u8]], deadline| {
             seen += 1;
-            if stopped.is_none() && seen > first && !each(strings) {
+            if stopped.is_none() && seen > first && !each(strings, deadline) {
                 stopped = Some(seen - first);
             }
         };
         match &self.pieces {
             Pieces::List(pieces) => {
                 let items = pieces.last().into_iter().flat_map(|chunk| chunk.iter());
-                items.for_each(|item| hand_out(&[&item]));
+                items.for_each(|item| hand_out(&[&item], None));
             }
             Pieces::Members(pieces) => {
                 let elements = pieces.last().into_iter().flat_map(|segment| segment.iter());
                 elements.for_each(|element| match self.kind {
-                    Kind::Hash => hand_out(&[&element.member, &element.value]),
-                    _ => hand_out(&[&element.member]),
+                    Kind::Hash => hand_out(&[&element.member, &element.value], element.deadline),
+                    _ => hand_out(&[&element.member], element.deadline),
                 });
             }
             Pieces::Zset(pieces) => {
                 if let Some(page) = pieces.last() {
-                    page.for_each(|member, score| hand_out(&[member, &score.to_le_bytes()]));
+                    page.for_each(|member, score| hand_out(&[member, &score.to_le_bytes()], None));
                 }
             }
         }

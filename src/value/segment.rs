@@ -7,7 +7,8 @@
 //!         [head][field][value] [head][field][value] ...         of a hash
 //!
 //! head    7...3  2         1           0
-//!         tag    (unused)  value long  member long
+//!         tag    volatile  value long  member long
+//!         [deadline, 6 bytes]                          only of a volatile record
 //!
 //! string  [length, 1 byte below 128, else 2][bytes]    up to 1 KiB
 //!         [place in `longs`, 2 bytes]                  longer: a `Bytes` of its own
@@ -20,8 +21,10 @@
 //! moves at most 32 KiB.
 //!
 //! The tag is the five bits of the placement hash below those all records of the segment share. A
-//! scan orders a segment by it, without hashing a member again. Bit 2 of the head and six bytes
-//! after it are where a field's deadline can stand.
+//! scan orders a segment by it, without hashing a member again.
+//!
+//! Deadlines stand in the records alone. A segment is small enough to be walked for the due ones
+//! (a few microseconds); which segments are worth it is known outside, from their [`Span`]s.
 //!
 //! Invariants: every offset of the table is the start of a record; live bytes and `holes` add up to
 //! the arena; each entry of `longs` belongs to one record; hashbrown never grows by itself.
@@ -32,9 +35,12 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use slab::Slab;
 
+use super::dated::{self, DEADLINE_BYTES, Span};
 use super::members::{Content, Element};
 use super::placement::{Placement, inner, room};
 use super::{StringRef, size_class};
+use crate::clock::UnixMillis;
+use crate::expiry::{Deadline, is_due};
 
 /// What a place for a long string takes in a slab.
 const LONG_BYTES: usize = size_of::<Bytes>() + size_of::<usize>();
@@ -55,6 +61,8 @@ const HOLES_SHARE_TO_GROW: usize = 8;
 
 const MEMBER_LONG: u8 = 1 << 0;
 const VALUE_LONG: u8 = 1 << 1;
+const VOLATILE: u8 = 1 << VOLATILE_SHIFT;
+const VOLATILE_SHIFT: u32 = 2;
 const FLAGS: u8 = (1 << TAG_SHIFT) - 1;
 const TAG_SHIFT: u32 = 3;
 /// Bits of the placement hash that a record carries.
@@ -67,6 +75,15 @@ fn string_size(string: &[u8]) -> usize {
         128..=SHORT_MAX => 2 + string.len(),
         _ => 2,
     }
+}
+
+/// Bytes a record takes in the arena, with a deadline.
+pub(super) fn record_size(content: Content, member: &[u8], value: &[u8]) -> usize {
+    let value = match content {
+        Content::Members => 0,
+        Content::Fields => string_size(value),
+    };
+    1 + DEADLINE_BYTES + string_size(member) + value
 }
 
 /// A string of a record: where its bytes lie, and where what follows it starts.
@@ -114,14 +131,6 @@ impl Records {
         self.arena.len() - self.holes as usize
     }
 
-    /// Bytes a record takes in the arena.
-    fn size(&self, member: &[u8], value: &[u8]) -> usize {
-        match self.content {
-            Content::Members => 1 + string_size(member),
-            Content::Fields => 1 + string_size(member) + string_size(value),
-        }
-    }
-
     #[inline(always)]
     fn part(&self, at: usize, is_long: bool) -> Part {
         let first = self.arena[at];
@@ -141,10 +150,34 @@ impl Records {
         }
     }
 
+    /// Where the member of the record at `at` starts.
+    #[inline(always)]
+    fn start(&self, at: u16) -> usize {
+        let at = usize::from(at);
+        let deadlines = usize::from(self.arena[at] >> VOLATILE_SHIFT & 1);
+        at + 1 + deadlines * DEADLINE_BYTES
+    }
+
     #[inline(always)]
     fn member(&self, at: u16) -> Part {
+        self.part(
+            self.start(at),
+            self.arena[usize::from(at)] & MEMBER_LONG != 0,
+        )
+    }
+
+    #[inline(always)]
+    fn deadline(&self, at: u16) -> Option<Deadline> {
         let at = usize::from(at);
-        self.part(at + 1, self.arena[at] & MEMBER_LONG != 0)
+        if self.arena[at] & VOLATILE == 0 {
+            return None;
+        }
+        dated::from_bytes(&self.arena[at + 1..at + 1 + DEADLINE_BYTES])
+    }
+
+    fn is_dead(&self, at: u16, now: UnixMillis) -> bool {
+        self.deadline(at)
+            .is_some_and(|deadline| is_due(deadline, now))
     }
 
     /// The value of the record at `at`, which starts where its member ends. None in a set.
@@ -179,6 +212,7 @@ impl Records {
         Element {
             member: self.string(member),
             value: value.map_or(StringRef::Short(b""), |value| self.string(value)),
+            deadline: self.deadline(at),
         }
     }
 
@@ -238,18 +272,29 @@ impl Records {
         Some(string)
     }
 
-    fn append(&mut self, tag: u8, member: &[u8], value: &[u8]) -> u16 {
-        let at = self.extend(self.size(member, value));
+    fn append(&mut self, tag: u8, member: &[u8], value: &[u8], deadline: Option<Deadline>) -> u16 {
+        let spare = if deadline.is_none() {
+            DEADLINE_BYTES
+        } else {
+            0
+        };
+        let at = self.extend(record_size(self.content, member, value) - spare);
         let mut head = tag << TAG_SHIFT;
+        let mut start = at + 1;
+        if let Some(deadline) = deadline {
+            head |= VOLATILE;
+            start += DEADLINE_BYTES;
+            self.arena[at + 1..start].copy_from_slice(&dated::to_bytes(deadline));
+        }
         if member.len() > SHORT_MAX {
             head |= MEMBER_LONG;
         }
-        self.write(at + 1, member);
+        self.write(start, member);
         if self.content == Content::Fields {
             if value.len() > SHORT_MAX {
                 head |= VALUE_LONG;
             }
-            self.write(at + 1 + string_size(member), value);
+            self.write(start + string_size(member), value);
         }
         self.arena[at] = head;
         u16::try_from(at).expect("an arena is shorter than 2^16")
@@ -260,12 +305,13 @@ impl Records {
         let member = from.member(at);
         let value = from.value(at, member);
         let source = usize::from(at);
+        let start = from.start(at) - source;
         let end = value.map_or(member.end(), Part::end);
         let target = self.extend(end - source);
         self.arena[target..].copy_from_slice(&from.arena[source..end]);
         self.arena[target] = self.arena[target] & FLAGS | tag << TAG_SHIFT;
         if let Some(long) = from.take_long(member) {
-            self.write_long(target + 1, long);
+            self.write_long(target + start, long);
         }
         if let Some(long) = value.and_then(|value| from.take_long(value)) {
             self.write_long(target + member.end() - source, long);
@@ -309,6 +355,34 @@ impl Records {
             self.arena[record] |= VALUE_LONG;
         }
         u16::try_from(record).expect("an arena is shorter than 2^16")
+    }
+
+    /// Gives a record a deadline, or takes it away; gives where the record is then. The strings
+    /// stay as they are.
+    fn set_deadline(&mut self, at: u16, deadline: Option<Deadline>) -> u16 {
+        let (head, start, end) = (usize::from(at), self.start(at), self.end(at));
+        let body = head + 1;
+        match deadline {
+            None => {
+                self.arena.copy_within(start..end, body);
+                self.holes += (start - body) as u32;
+                self.arena[head] &= !VOLATILE;
+                at
+            }
+            Some(deadline) if start > body => {
+                self.arena[body..start].copy_from_slice(&dated::to_bytes(deadline));
+                at
+            }
+            Some(deadline) => {
+                self.holes += (end - head) as u32;
+                let moved = self.extend(end - head + DEADLINE_BYTES);
+                let start = moved + 1 + DEADLINE_BYTES;
+                self.arena[moved] = self.arena[head] | VOLATILE;
+                self.arena[moved + 1..start].copy_from_slice(&dated::to_bytes(deadline));
+                self.arena.copy_within(body..end, start);
+                u16::try_from(moved).expect("an arena is shorter than 2^16")
+            }
+        }
     }
 }
 
@@ -398,11 +472,6 @@ impl Segment {
             .is_some()
     }
 
-    /// Bytes a record takes here.
-    pub(super) fn record_size(&self, member: &[u8], value: &[u8]) -> usize {
-        self.records.size(member, value)
-    }
-
     /// Whether one more record of `size` bytes can be added as things are.
     #[inline]
     pub(super) fn has_room(&self, size: usize) -> bool {
@@ -439,9 +508,65 @@ impl Segment {
     }
 
     /// Adds a member that is not there and for which there is room.
-    pub(super) fn insert(&mut self, hash: u64, member: &[u8], value: &[u8]) {
-        let at = self.records.append(self.tag_of(hash), member, value);
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        member: &[u8],
+        value: &[u8],
+        deadline: Option<Deadline>,
+    ) {
+        let tag = self.tag_of(hash);
+        let at = self.records.append(tag, member, value, deadline);
         self.place(hash, at);
+    }
+
+    /// Gives a member that is there a deadline, for which there is room, or takes it away.
+    pub(super) fn set_deadline(&mut self, hash: u64, member: &[u8], deadline: Option<Deadline>) {
+        let records = &mut self.records;
+        if let Some(at) = self
+            .table
+            .find_mut(inner(hash), |&at| records.is(at, member))
+        {
+            *at = records.set_deadline(*at, deadline);
+        }
+        self.compact_if_hollow();
+    }
+
+    /// How many records are due, and the deadlines of the others.
+    pub(super) fn survey(&self, now: UnixMillis) -> (usize, Span) {
+        let (mut dead, mut span) = (0, Span::EMPTY);
+        for &at in &self.table {
+            match self.records.deadline(at) {
+                Some(deadline) if is_due(deadline, now) => dead += 1,
+                Some(deadline) => span.add(deadline),
+                None => {}
+            }
+        }
+        (dead, span)
+    }
+
+    /// Whether any record is not due.
+    pub(super) fn has_living(&self, now: UnixMillis) -> bool {
+        self.table.iter().any(|&at| !self.records.is_dead(at, now))
+    }
+
+    /// Removes the due records, handing their deadlines to `gone`.
+    pub(super) fn expire(
+        &mut self,
+        now: UnixMillis,
+        placement: Placement,
+        mut gone: impl FnMut(Deadline),
+    ) {
+        let records = &mut self.records;
+        self.table.retain(|&mut at| match records.deadline(at) {
+            Some(deadline) if is_due(deadline, now) => {
+                records.forget(at);
+                gone(deadline);
+                false
+            }
+            _ => true,
+        });
+        self.shrink(placement);
     }
 
     /// Gives a member that is there another value, for which there is room.

@@ -21,6 +21,7 @@ use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::Placement;
 use super::{SMALL_BYTES_MAX, StringRef, intset, number};
+use crate::expiry::ALL_LIVE;
 
 /// When a small set must become another.
 #[derive(Clone, Copy, Debug)]
@@ -320,7 +321,7 @@ impl<'a> SetRef<'a> {
         match self {
             SetRef::Intset(set) => intset::get(set, nth(rng)).map(SetMember::integer),
             SetRef::Packed(set) => packed::at(set, nth(rng)).map(|item| string(item.bytes)),
-            SetRef::Big(set) => set.random(rng).map(member),
+            SetRef::Big(set) => set.random(ALL_LIVE, rng).map(member),
         }
     }
 
@@ -328,7 +329,7 @@ impl<'a> SetRef<'a> {
     /// being equally likely; the order is not random.
     pub fn sample(self, count: usize, rng: &mut SmallRng, mut found: impl FnMut(SetMember<'a>)) {
         if let SetRef::Big(set) = self {
-            set.sample(count, rng, |element| found(member(element)));
+            set.sample(count, ALL_LIVE, rng, |element| found(member(element)));
         } else {
             sample_by_walk(self.iter(), self.len(), count, rng).for_each(found);
         }

@@ -45,7 +45,7 @@ fn content(slot: &Slot, deadline: Option<i64>) -> Content {
                 .collect()
         }
         Kind::Hash => {
-            let hash = hash_of(slot).expect("a hash");
+            let hash = hash_of(slot, mayfly::expiry::ALL_LIVE).expect("a hash");
             let pair = |f: &[u8], v: &[u8]| format!("{} = {}", text(f), text(v));
             hash.iter().map(|e| pair(&e.member, &e.value)).collect()
         }

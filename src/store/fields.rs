@@ -1,0 +1,137 @@
+//! Fields that die: how a hash's due fields are found, removed, counted and reported.
+//!
+//! A hash with volatile fields is *dated*. Its database files it in an index of its own, one item a
+//! hash, by a deadline that no field's is before. When that has come, the due fields are removed a
+//! few hundred at a time, and the hash is filed anew by the soonest deadline that is left. Inside a
+//! small hash all fields are walked; a big one knows which of its segments are worth a look
+//! (`value::members`).
+//!
+//! Whoever reads a hash does so at an instant at which due fields do not exist, and neither does a
+//! hash all of whose fields are due. So when they are removed is seen in events and memory alone.
+//! A hash that is dead as a whole is removed at once, however big it is, and freed piece by piece.
+//!
+//! Redis: HLEN counts the dead until they are removed, HEXPIRE brings them to life again, HSETEX
+//! KEEPTTL loses the value it writes, and a hash of dead fields exists.
+//!
+//! Not here: when to look for due fields (`engine::jobs`).
+
+use super::LagFigures;
+use super::change::{Changes, Event};
+use super::collection::hash_of;
+use super::entry::{NewValue, Slot, ValueRef};
+use crate::clock::UnixMillis;
+use crate::expiry::index::ItemRef;
+use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::value::hash::{self, HashRef};
+use crate::value::{Kind, Value};
+
+/// Fields looked at between two readings of the clock.
+pub const FIELDS_PER_STEP: usize = 512;
+
+/// By which deadline the hash in an entry is filed, and where; none if no field of it is volatile.
+#[inline]
+pub fn filed(slot: &Slot) -> Option<(Deadline, ItemRef)> {
+    if !slot.is_dated() {
+        return None;
+    }
+    match slot.value() {
+        ValueRef::Inline(bytes) => hash::filed(bytes),
+        ValueRef::Boxed(Value::Hash(members)) => members.filed(),
+        ValueRef::Boxed(_) => None,
+    }
+}
+
+/// Notes where a dated hash is filed.
+pub fn set_filed(slot: &mut Slot, filed: Option<(Deadline, ItemRef)>) {
+    match slot.value_mut() {
+        Some(Value::Hash(members)) => members.set_filed(filed),
+        Some(_) => {}
+        None => hash::set_filed(slot, filed),
+    }
+}
+
+/// Whether a field of the hash in an entry may be due.
+#[inline]
+pub fn may_be_due(slot: &Slot, now: UnixMillis) -> bool {
+    filed(slot).is_some_and(|(deadline, _)| is_due(deadline, now))
+}
+
+/// Whether an entry holds a hash all of whose fields are due.
+#[inline]
+pub fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
+    slot.is_dated() && is_dead_hash(slot, now)
+}
+
+#[cold]
+fn is_dead_hash(slot: &Slot, now: UnixMillis) -> bool {
+    may_be_due(slot, now) && hash_of(slot, now).is_ok_and(HashRef::is_empty)
+}
+
+/// Removes due fields, handing their deadlines to `gone`, until about `limit` fields were looked
+/// at; true if none is due any more.
+pub fn expire(
+    slot: &mut Slot,
+    now: UnixMillis,
+    limit: usize,
+    mut gone: impl FnMut(Deadline),
+) -> bool {
+    if let Some(value) = slot.value_mut() {
+        return match value {
+            Value::Hash(members) => members.expire(now, limit, gone),
+            _ => true,
+        };
+    }
+    let filed = filed(slot);
+    let (living, dead) = hash::without_dead(slot.inline(), now);
+    if !dead.is_empty() {
+        slot.set_value(NewValue::Inline(Kind::Hash, &living), true);
+        set_filed(slot, filed);
+        dead.into_iter().for_each(&mut gone);
+    }
+    true
+}
+
+/// Where dead fields are counted and reported, one event for all of a hash.
+pub struct Losses<'a> {
+    /// The stream of changes.
+    pub changes: &'a mut Changes,
+    /// How late they are removed.
+    pub lag: &'a mut LagFigures,
+    /// How many there were.
+    pub expired: &'a mut u64,
+    /// The instant.
+    pub now: UnixMillis,
+    /// The database.
+    pub db: u16,
+    /// Whether the event was given.
+    pub is_reported: bool,
+}
+
+impl Losses<'_> {
+    /// A field of the hash at `key` was removed because it was due.
+    pub fn field(&mut self, key: &[u8], deadline: Deadline) {
+        *self.expired += 1;
+        self.lag.add(self.now.since(deadline.0), 1);
+        self.report(key);
+    }
+
+    /// A hash of dead fields was removed. All its fields count as late as the first of them.
+    pub fn hash(&mut self, slot: &Slot) {
+        let Ok(hash) = hash_of(slot, ALL_LIVE) else {
+            return;
+        };
+        let fields = hash.len() as u64;
+        *self.expired += fields;
+        let first = hash.deadlines().soonest;
+        self.lag.add(self.now.since(first.0), fields);
+        self.report(slot.key());
+        self.changes.record(self.db, Event::DEL, slot.key());
+    }
+
+    fn report(&mut self, key: &[u8]) {
+        if !self.is_reported {
+            self.is_reported = true;
+            self.changes.record(self.db, Event::HEXPIRED, key);
+        }
+    }
+}
