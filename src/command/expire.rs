@@ -171,7 +171,7 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// When a deadline is changed at all.
-const CONDITION: &[Arg] = &[
+pub(super) const CONDITION: &[Arg] = &[
     Arg::word("nx", "NX"),
     Arg::word("xx", "XX"),
     Arg::word("gt", "GT"),
@@ -228,9 +228,9 @@ impl<'a> TtlOption<'a> {
     }
 }
 
-/// Conditions of EXPIRE.
+/// Conditions of EXPIRE and HEXPIRE.
 #[derive(Clone, Copy, Default)]
-struct Conditions {
+pub(super) struct Conditions {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -238,16 +238,29 @@ struct Conditions {
 }
 
 impl Conditions {
+    /// The one condition that HEXPIRE takes; none if the word is none.
+    pub(super) fn of_word(word: &[u8]) -> Option<Conditions> {
+        let mut found = Conditions::default();
+        match word.to_ascii_lowercase().as_slice() {
+            b"nx" => found.nx = true,
+            b"xx" => found.xx = true,
+            b"gt" => found.gt = true,
+            b"lt" => found.lt = true,
+            _ => return None,
+        }
+        Some(found)
+    }
+
     fn parse(args: Args<'_>) -> Result<Conditions, CommandError> {
         let mut found = Conditions::default();
         for i in 3..args.len() {
-            match args.get(i).to_ascii_lowercase().as_slice() {
-                b"nx" => found.nx = true,
-                b"xx" => found.xx = true,
-                b"gt" => found.gt = true,
-                b"lt" => found.lt = true,
-                _ => return Err(args.refused("ERR Unsupported option ", i, "")),
-            }
+            let Some(one) = Conditions::of_word(args.get(i)) else {
+                return Err(args.refused("ERR Unsupported option ", i, ""));
+            };
+            found.nx |= one.nx;
+            found.xx |= one.xx;
+            found.gt |= one.gt;
+            found.lt |= one.lt;
         }
         if found.nx && (found.xx || found.gt || found.lt) {
             return Err(CommandError::text(
@@ -263,7 +276,7 @@ impl Conditions {
     }
 
     /// Whether they allow `new` for a key that has `old`; no deadline counts as infinite.
-    fn allow(&self, old: Option<Deadline>, new: Deadline) -> bool {
+    pub(super) fn allow(&self, old: Option<Deadline>, new: Deadline) -> bool {
         let is_refused = (self.nx && old.is_some())
             || (self.xx && old.is_none())
             || (self.gt && old.is_none_or(|old| new <= old))

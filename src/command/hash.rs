@@ -283,7 +283,7 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// A pair of HSET and HMSET.
-const FIELD_VALUE: &[Arg] = &[
+pub(super) const FIELD_VALUE: &[Arg] = &[
     Arg::new("field", ArgKind::String),
     Arg::new("value", ArgKind::String),
 ];

@@ -17,6 +17,8 @@ pub mod string;
 
 pub mod hash;
 
+pub mod hash_expire;
+
 pub mod set;
 
 pub mod increx;
@@ -101,6 +103,7 @@ fn reply_string(reply: &mut Reply<'_>, value: Option<StringRef<'_>>) {
 const FAMILIES: &[&[Row]] = &[
     string::COMMANDS,
     hash::COMMANDS,
+    hash_expire::COMMANDS,
     set::COMMANDS,
     increx::COMMANDS,
     string_compare::COMMANDS,
@@ -173,11 +176,23 @@ const BOUNDED: &[&str] = &[
     "del",
     "exists",
     "hdel",
+    "hexpire",
+    "hexpireat",
+    "hexpiretime",
     "hgetall",
+    "hgetdel",
+    "hgetex",
     "hkeys",
     "hmget",
     "hmset",
+    "hpersist",
+    "hpexpire",
+    "hpexpireat",
+    "hpexpiretime",
+    "hpttl",
     "hset",
+    "hsetex",
+    "httl",
     "hvals",
     "lrange",
     "mget",

@@ -132,6 +132,11 @@ pub fn expiretime_seconds(deadline: Deadline, reading: &Reading) -> i64 {
     nearest_second(expiretime_ms(deadline, reading))
 }
 
+/// What HTTL and HEXPIRETIME answer instead: seconds, rounded up.
+pub fn seconds_up(ms: i64) -> i64 {
+    ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) > 0)
+}
+
 /// (ms + 500) / 1,000 without the overflow.
 fn nearest_second(ms: i64) -> i64 {
     ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) >= 500)

@@ -211,14 +211,27 @@ impl Live<'_> {
     /// # Errors
     /// WRONGTYPE.
     pub fn hash(&self, key: &[u8]) -> Result<Option<HashRef<'_>>, CommandError> {
-        let Some(slot) = self.get(key) else {
-            return Ok(None);
-        };
+        self.get(key)
+            .map(|slot| self.hash_in(key, slot))
+            .transpose()
+    }
+
+    /// The same, looked at as [`Live::peek`] does.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn peek_hash(&self, key: &[u8]) -> Result<Option<HashRef<'_>>, CommandError> {
+        self.peek(key)
+            .map(|slot| self.hash_in(key, slot))
+            .transpose()
+    }
+
+    fn hash_in<'s>(&self, key: &[u8], slot: &'s Slot) -> Result<HashRef<'s>, CommandError> {
         let now = self.reading.now;
         if fields::may_be_due(slot, now) {
             self.note(self.space.hash(key), slot);
         }
-        hash_of(slot, now).map(Some)
+        hash_of(slot, now)
     }
 }
 

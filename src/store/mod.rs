@@ -1095,6 +1095,17 @@ impl Live<'_> {
         }
     }
 
+    /// The event of fields that were removed because they were given a deadline in the past, as the
+    /// setting `expire-past-event` says; counts them if they expired.
+    pub fn past_field_event(&mut self, fields: usize) -> Event {
+        if self.space.past_is_expired {
+            self.space.stats.fields_expired_lazily += fields as u64;
+            Event::HEXPIRED
+        } else {
+            Event::HDEL
+        }
+    }
+
     /// The deadline of a key: none if there is no such key, `Some(None)` if it has none.
     pub fn deadline(&self, key: &[u8]) -> Option<Option<Deadline>> {
         self.peek(key).map(Slot::deadline)

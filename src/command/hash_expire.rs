@@ -1,0 +1,748 @@
+//! Deadlines of the fields of hashes: HEXPIRE and its kin, HTTL and its kin, HPERSIST, and the
+//! commands that read, write or remove fields and their deadlines together.
+//!
+//! Arguments are checked in Redis' order: the type of the key, the time, the word FIELDS, the
+//! number of fields; HSETEX checks its options first, one after another. A field is answered for as
+//! the ones before it in the same command have left it.
+//!
+//! Redis: a dead field counts here until it is removed; see `store::fields` for what follows there.
+
+use super::Handler::Data;
+use super::args::Args;
+use super::expire::{CONDITION, Conditions, TtlOption};
+use super::hash::FIELD_VALUE;
+use super::reply_string;
+use super::row::*;
+use crate::clock::Reading;
+use crate::expiry::{self, Basis, Deadline, Unit, is_due};
+use crate::resp::error::CommandError;
+use crate::resp::reply::Reply;
+use crate::store::Live;
+use crate::store::change::Event;
+use crate::value::Kind;
+use crate::value::number::parse_i64;
+
+/// The last deadline a field may have, in Unix ms.
+const UNIX_MS_MAX: i64 = (1 << 46) - 1;
+
+/// What is answered for a field that is not there.
+const NO_FIELD: i64 = -2;
+/// What is answered for a field without a deadline.
+const NO_DEADLINE: i64 = -1;
+
+/// The commands on deadlines of fields.
+pub const COMMANDS: &[Row] = &[
+    Row {
+        name: "hexpire",
+        arity: -6,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Lets fields of a hash live for a number of seconds from now.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("seconds", ArgKind::Integer),
+            Arg::one_of("condition", CONDITION).optional(),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hexpire),
+    },
+    Row {
+        name: "hpexpire",
+        arity: -6,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Lets fields of a hash live for a number of milliseconds from now.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("milliseconds", ArgKind::Integer),
+            Arg::one_of("condition", CONDITION).optional(),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hpexpire),
+    },
+    Row {
+        name: "hexpireat",
+        arity: -6,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Lets fields of a hash live until a moment in Unix seconds.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("unix-time-seconds", ArgKind::UnixTime),
+            Arg::one_of("condition", CONDITION).optional(),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hexpireat),
+    },
+    Row {
+        name: "hpexpireat",
+        arity: -6,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Lets fields of a hash live until a moment in Unix milliseconds.",
+        args: &[
+            Arg::key("key"),
+            Arg::new("unix-time-milliseconds", ArgKind::UnixTime),
+            Arg::one_of("condition", CONDITION).optional(),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hpexpireat),
+    },
+    Row {
+        name: "httl",
+        arity: -5,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Tells how many seconds fields of a hash have left to live.",
+        args: &[
+            Arg::key("key"),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(httl),
+    },
+    Row {
+        name: "hpttl",
+        arity: -5,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Tells how many milliseconds fields of a hash have left to live.",
+        args: &[
+            Arg::key("key"),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hpttl),
+    },
+    Row {
+        name: "hexpiretime",
+        arity: -5,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Tells at which Unix second fields of a hash will end.",
+        args: &[
+            Arg::key("key"),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hexpiretime),
+    },
+    Row {
+        name: "hpexpiretime",
+        arity: -5,
+        flags: flag::READONLY | flag::FAST,
+        categories: category::READ | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Tells at which Unix millisecond fields of a hash will end.",
+        args: &[
+            Arg::key("key"),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hpexpiretime),
+    },
+    Row {
+        name: "hpersist",
+        arity: -5,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Hash,
+        since: "7.4.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Takes the deadlines of fields of a hash away, so that they stay.",
+        args: &[
+            Arg::key("key"),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hpersist),
+    },
+    Row {
+        name: "hgetex",
+        arity: -5,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE,
+        )],
+        group: Group::Hash,
+        since: "8.0.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Reads fields of a hash and changes when they end.",
+        args: &[
+            Arg::key("key"),
+            Arg::one_of("expiration", HGETEX_EXPIRATION).optional(),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hgetex),
+    },
+    Row {
+        name: "hsetex",
+        arity: -6,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
+        group: Group::Hash,
+        since: "8.0.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Gives fields of a hash values and sets when they end.",
+        args: &[
+            Arg::key("key"),
+            Arg::one_of("condition", HSETEX_CONDITION).optional(),
+            Arg::one_of("expiration", HSETEX_EXPIRATION).optional(),
+            Arg::block("fields", FIELDS_AND_VALUES).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hsetex),
+    },
+    Row {
+        name: "hgetdel",
+        arity: -5,
+        flags: flag::WRITE | flag::FAST,
+        categories: category::WRITE | category::HASH | category::FAST,
+        keys: &[KeySpec::at(
+            1,
+            key_flag::RW | key_flag::ACCESS | key_flag::DELETE,
+        )],
+        group: Group::Hash,
+        since: "8.0.0",
+        complexity: "O(N) with N the number of fields",
+        summary: "Reads fields of a hash and removes them, and the hash with its last one.",
+        args: &[
+            Arg::key("key"),
+            Arg::block("fields", FIELDS).token("FIELDS"),
+        ],
+        subcommands: &[],
+        handler: Data(hgetdel),
+    },
+];
+
+const FIELDS: &[Arg] = &[
+    Arg::new("numfields", ArgKind::Integer),
+    Arg::new("field", ArgKind::String).multiple(),
+];
+
+const FIELDS_AND_VALUES: &[Arg] = &[
+    Arg::new("numfields", ArgKind::Integer),
+    Arg::block("data", FIELD_VALUE).multiple(),
+];
+
+const HGETEX_EXPIRATION: &[Arg] = &[
+    Arg::new("seconds", ArgKind::Integer).token("EX"),
+    Arg::new("milliseconds", ArgKind::Integer).token("PX"),
+    Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+    Arg::new("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+    Arg::word("persist", "PERSIST"),
+];
+
+const HSETEX_CONDITION: &[Arg] = &[Arg::word("fnx", "FNX"), Arg::word("fxx", "FXX")];
+
+const HSETEX_EXPIRATION: &[Arg] = &[
+    Arg::new("seconds", ArgKind::Integer).token("EX"),
+    Arg::new("milliseconds", ArgKind::Integer).token("PX"),
+    Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+    Arg::new("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+    Arg::word("keepttl", "KEEPTTL"),
+];
+
+/// The deadline of fields that a number asks for; one that has come is none to refuse.
+fn field_deadline(
+    number: &[u8],
+    unit: Unit,
+    basis: Basis,
+    command: &'static str,
+    reading: &Reading,
+) -> Result<Deadline, CommandError> {
+    let amount = parse_i64(number).ok_or(CommandError::NotAnInteger)?;
+    if amount < 0 {
+        return Err(CommandError::text("ERR invalid expire time, must be >= 0"));
+    }
+    expiry::deadline(amount, unit, basis, reading)
+        .filter(|&deadline| expiry::expiretime_ms(deadline, reading) <= UNIX_MS_MAX)
+        .ok_or(CommandError::InvalidExpire(command))
+}
+
+/// Where the names begin behind the word FIELDS, which is argument `at`, and their number, which is
+/// that of all the arguments left.
+fn fields_at(args: Args<'_>, at: usize, not_positive: &'static str) -> Result<usize, CommandError> {
+    if at >= args.len() || !args.is(at, "fields") {
+        return Err(CommandError::text(
+            "ERR Mandatory argument FIELDS is missing or not at the right position",
+        ));
+    }
+    let count = args.at(at + 1).and_then(parse_i64);
+    let count = count.filter(|count| *count > 0);
+    let count = count.ok_or(CommandError::text(not_positive))?;
+    if usize::try_from(count) != Ok(args.len() - at - 2) {
+        return Err(CommandError::text(
+            "ERR The `numfields` parameter must match the number of arguments",
+        ));
+    }
+    Ok(at + 2)
+}
+
+const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
+
+/// The hash at a key that a command changes may be of another type: that is said before anything
+/// is said about the other arguments.
+fn check_type(live: &Live<'_>, key: &[u8]) -> Result<(), CommandError> {
+    match live.peek(key) {
+        Some(slot) if slot.kind() != Kind::Hash => Err(CommandError::WrongType),
+        _ => Ok(()),
+    }
+}
+
+/// What a command did to fields, to be reported once for all of them.
+#[derive(Default)]
+struct Done {
+    set: usize,
+    persisted: usize,
+    removed: usize,
+}
+
+impl Done {
+    /// Reports it; removes the hash if its last field is gone.
+    fn report(&self, live: &mut Live<'_>, key: &[u8], removal: Event) {
+        if self.set > 0 {
+            live.changed(Event::HEXPIRE, key);
+        }
+        if self.persisted > 0 {
+            live.changed(Event::HPERSIST, key);
+        }
+        if self.removed > 0 {
+            live.changed(removal, key);
+            live.drop_empty(key);
+        }
+    }
+}
+
+fn hexpire_with(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    (unit, basis): (Unit, Basis),
+    command: &'static str,
+) -> Result<(), CommandError> {
+    let key = args.get(1);
+    check_type(live, key)?;
+    let deadline = field_deadline(args.get(2), unit, basis, command, live.reading())?;
+    let conditions = Conditions::of_word(args.get(3));
+    let at = if conditions.is_some() { 4 } else { 3 };
+    let first = fields_at(
+        args,
+        at,
+        "ERR Parameter `numFields` should be greater than 0",
+    )?;
+    let conditions = conditions.unwrap_or_default();
+    let is_past = is_due(deadline, live.reading().now);
+    let mut done = Done::default();
+    let mut hash = live.hash_mut(key)?;
+    reply.array(args.len() - first);
+    for field in args.from(first) {
+        let answer = hash.as_mut().map_or(NO_FIELD, |hash| {
+            let Some(old) = hash.view().deadline(field) else {
+                return NO_FIELD;
+            };
+            if !conditions.allow(old, deadline) {
+                return 0;
+            }
+            if is_past {
+                hash.remove(field);
+                done.removed += 1;
+                return 2;
+            }
+            hash.set_deadline(field, Some(deadline));
+            done.set += 1;
+            1
+        });
+        reply.integer(answer);
+    }
+    let removal = live.past_field_event(done.removed);
+    done.report(live, key, removal);
+    Ok(())
+}
+
+fn hexpire(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    hexpire_with(
+        live,
+        args,
+        reply,
+        (Unit::Seconds, Basis::Relative),
+        "hexpire",
+    )
+}
+
+fn hpexpire(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    hexpire_with(
+        live,
+        args,
+        reply,
+        (Unit::Millis, Basis::Relative),
+        "hpexpire",
+    )
+}
+
+fn hexpireat(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    hexpire_with(
+        live,
+        args,
+        reply,
+        (Unit::Seconds, Basis::Absolute),
+        "hexpireat",
+    )
+}
+
+fn hpexpireat(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    hexpire_with(
+        live,
+        args,
+        reply,
+        (Unit::Millis, Basis::Absolute),
+        "hpexpireat",
+    )
+}
+
+/// Answers something about the deadlines of fields.
+fn reply_deadlines(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    read: fn(Deadline, &Reading) -> i64,
+) -> Result<(), CommandError> {
+    let hash = live.hash(args.get(1))?;
+    let first = fields_at(args, 2, NOT_POSITIVE)?;
+    reply.array(args.len() - first);
+    for field in args.from(first) {
+        let deadline = hash.and_then(|hash| hash.deadline(field));
+        reply.integer(match deadline {
+            None => NO_FIELD,
+            Some(None) => NO_DEADLINE,
+            Some(Some(deadline)) => read(deadline, live.reading()),
+        });
+    }
+    Ok(())
+}
+
+fn httl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_deadlines(live, args, reply, |at, reading| {
+        expiry::seconds_up(expiry::ttl_ms(at, reading.now))
+    })
+}
+
+fn hpttl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_deadlines(live, args, reply, |at, reading| {
+        expiry::ttl_ms(at, reading.now)
+    })
+}
+
+fn hexpiretime(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    reply_deadlines(live, args, reply, |at, reading| {
+        expiry::seconds_up(expiry::expiretime_ms(at, reading))
+    })
+}
+
+fn hpexpiretime(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    reply_deadlines(live, args, reply, expiry::expiretime_ms)
+}
+
+fn hpersist(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let key = args.get(1);
+    check_type(live, key)?;
+    let first = fields_at(args, 2, NOT_POSITIVE)?;
+    let mut done = Done::default();
+    let mut hash = live.hash_mut(key)?;
+    reply.array(args.len() - first);
+    for field in args.from(first) {
+        let answer = hash
+            .as_mut()
+            .map_or(NO_FIELD, |hash| match hash.view().deadline(field) {
+                None => NO_FIELD,
+                Some(None) => NO_DEADLINE,
+                Some(Some(_)) => {
+                    hash.set_deadline(field, None);
+                    done.persisted += 1;
+                    1
+                }
+            });
+        reply.integer(answer);
+    }
+    done.report(live, key, Event::HDEL);
+    Ok(())
+}
+
+/// What HGETEX does to deadlines.
+enum Change {
+    Nothing,
+    Persist,
+    Set(Deadline),
+}
+
+/// The option of HGETEX, and where the word FIELDS must be.
+fn hgetex_option(args: Args<'_>, reading: &Reading) -> Result<(Change, usize), CommandError> {
+    if args.is(2, "persist") {
+        return Ok((Change::Persist, 3));
+    }
+    let Some(option) = TtlOption::parse(args, 2) else {
+        return Ok((Change::Nothing, 2));
+    };
+    let TtlOption {
+        unit,
+        basis,
+        number,
+    } = option;
+    let deadline = field_deadline(number, unit, basis, "hgetex", reading)?;
+    if args.len() < 6 {
+        return Err(CommandError::WrongArity("hgetex".to_owned()));
+    }
+    Ok((Change::Set(deadline), 4))
+}
+
+fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    check_type(live, key)?;
+    let (change, at) = hgetex_option(args, live.reading())?;
+    let first = fields_at(args, at, NOT_POSITIVE)?;
+    let now = live.reading().now;
+    let mut done = Done::default();
+    if let Change::Nothing = change {
+        let hash = live.peek_hash(key)?;
+        reply.array(args.len() - first);
+        for field in args.from(first) {
+            reply_string(reply, hash.and_then(|hash| hash.get(field)));
+        }
+        return Ok(());
+    }
+    let mut hash = live.hash_mut(key)?;
+    reply.array(args.len() - first);
+    for field in args.from(first) {
+        let found = hash.as_ref().and_then(|hash| hash.view().find(field));
+        reply_string(reply, found.map(|found| found.value));
+        let deadline = found.map(|found| found.deadline);
+        let Some((hash, old)) = hash.as_mut().zip(deadline) else {
+            continue;
+        };
+        match change {
+            Change::Set(deadline) if is_due(deadline, now) => {
+                hash.remove(field);
+                done.removed += 1;
+            }
+            Change::Set(deadline) => {
+                hash.set_deadline(field, Some(deadline));
+                done.set += 1;
+            }
+            Change::Persist if old.is_some() => {
+                hash.set_deadline(field, None);
+                done.persisted += 1;
+            }
+            Change::Persist | Change::Nothing => {}
+        }
+    }
+    let removal = live.past_field_event(done.removed);
+    done.report(live, key, removal);
+    Ok(())
+}
+
+/// The options of HSETEX.
+#[derive(Default)]
+struct HsetexOptions {
+    /// Only if all fields are there, or only if none is.
+    condition: Option<bool>,
+    keeps: bool,
+    deadline: Option<Deadline>,
+    /// The argument with the first field.
+    first: usize,
+}
+
+impl HsetexOptions {
+    fn parse(args: Args<'_>, reading: &Reading) -> Result<HsetexOptions, CommandError> {
+        let mut options = HsetexOptions::default();
+        let wrong_arity = || CommandError::WrongArity("hsetex".to_owned());
+        let mut i = 2;
+        while i < args.len() {
+            if args.is(i, "fields") {
+                options.first = i + 2;
+                return options.check_fields(args, i).map(|()| options);
+            }
+            if args.is(i, "fnx") || args.is(i, "fxx") {
+                let is_second = options.condition.is_some();
+                options.condition = Some(args.is(i, "fxx"));
+                if is_second {
+                    return Err(CommandError::text(
+                        "ERR Only one of FXX or FNX arguments can be specified",
+                    ));
+                }
+                i += 1;
+                continue;
+            }
+            let is_keep = args.is(i, "keepttl");
+            let is_ttl = ["ex", "px", "exat", "pxat"]
+                .iter()
+                .any(|word| args.is(i, word));
+            if !is_keep && !is_ttl {
+                return Err(args.refused("ERR unknown argument: ", i, ""));
+            }
+            if options.keeps || options.deadline.is_some() {
+                return Err(CommandError::text(
+                    "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+                ));
+            }
+            if is_keep {
+                options.keeps = true;
+                i += 1;
+                continue;
+            }
+            let TtlOption {
+                unit,
+                basis,
+                number,
+            } = TtlOption::parse(args, i).ok_or_else(wrong_arity)?;
+            options.deadline = Some(field_deadline(number, unit, basis, "hsetex", reading)?);
+            i += 2;
+        }
+        Err(wrong_arity())
+    }
+
+    /// Whether behind the word FIELDS, which is argument `at`, there are as many fields with values
+    /// as it says.
+    fn check_fields(&self, args: Args<'_>, at: usize) -> Result<(), CommandError> {
+        let wrong_arity = || CommandError::WrongArity("hsetex".to_owned());
+        let given = args
+            .len()
+            .checked_sub(self.first + 2)
+            .ok_or_else(wrong_arity)?
+            + 2;
+        let count = parse_i64(args.get(at + 1)).filter(|count| (1..1 << 31).contains(count));
+        let count = count.ok_or(CommandError::text("ERR invalid number of fields"))?;
+        if given as i64 != 2 * count {
+            return Err(wrong_arity());
+        }
+        Ok(())
+    }
+}
+
+fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    let options = HsetexOptions::parse(args, live.reading())?;
+    check_type(live, key)?;
+    let fields = || (options.first..args.len()).step_by(2);
+    if let Some(must_be_there) = options.condition {
+        let hash = live.peek_hash(key)?;
+        let is_there = |i| hash.is_some_and(|hash| hash.contains(args.get(i)));
+        if !fields().all(|i| is_there(i) == must_be_there) {
+            reply.integer(0);
+            return Ok(());
+        }
+    }
+    let is_past = options
+        .deadline
+        .is_some_and(|at| is_due(at, live.reading().now));
+    let mut hash = live.hash_or_new(key)?;
+    hash.prepare((args.len() - options.first) / 2);
+    for i in fields() {
+        let (field, value) = (args.get(i), args.get(i + 1));
+        if options.keeps || options.deadline.is_some() {
+            hash.set_keeping(field, value);
+        } else {
+            hash.set(field, value);
+        }
+        if options.deadline.is_some() && !is_past {
+            hash.set_deadline(field, options.deadline);
+        }
+    }
+    let removed = if is_past {
+        fields().filter(|&i| hash.remove(args.get(i))).count()
+    } else {
+        0
+    };
+    live.changed(Event::HSET, key);
+    if is_past {
+        let removal = live.past_field_event(removed);
+        live.also(removal, key);
+        live.drop_empty(key);
+    } else if options.deadline.is_some() {
+        live.also(Event::HEXPIRE, key);
+    }
+    reply.integer(1);
+    Ok(())
+}
+
+fn hgetdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.get(1);
+    check_type(live, key)?;
+    let first = fields_at(args, 2, NOT_POSITIVE)?;
+    let mut done = Done::default();
+    let mut hash = live.hash_mut(key)?;
+    reply.array(args.len() - first);
+    for field in args.from(first) {
+        let value = hash.as_ref().and_then(|hash| hash.view().get(field));
+        reply_string(reply, value);
+        if value.is_some() {
+            hash.as_mut().map(|hash| hash.remove(field));
+            done.removed += 1;
+        }
+    }
+    done.report(live, key, Event::HDEL);
+    Ok(())
+}
