@@ -20,6 +20,8 @@ mod entries;
 mod faults;
 #[path = "main/fill.rs"]
 mod fill;
+#[path = "main/hash_fields.rs"]
+mod hash_fields;
 #[path = "main/hashes.rs"]
 mod hashes;
 #[path = "main/increx.rs"]

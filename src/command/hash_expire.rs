@@ -738,10 +738,8 @@ fn hgetdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     for field in args.from(first) {
         let value = hash.as_ref().and_then(|hash| hash.view().get(field));
         reply_string(reply, value);
-        if value.is_some() {
-            hash.as_mut().map(|hash| hash.remove(field));
-            done.removed += 1;
-        }
+        let was_there = hash.as_mut().is_some_and(|hash| hash.remove(field));
+        done.removed += usize::from(was_there);
     }
     done.report(live, key, Event::HDEL);
     Ok(())
