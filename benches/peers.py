@@ -74,6 +74,11 @@ SPREAD_SECONDS = 30
 SAMPLE_S = 0.1
 SAVE_LOAD_CLIENTS, SAVE_LOAD_PIPELINE = 10, 16
 SAVE_TIMEOUT_S = 120.0
+FIELDS_TIMEOUT_S = 120.0
+FIELDS_FREED_PART = 0.8  # of the memory that fields took; what is left may be a table yet to shrink
+FIELDS_PER_HASH, FIELDS_PER_DEADLINE = 1_000, 100
+HASHES_SPAN_MS = 1_000
+HASH_BATCH = 10  # hashes in flight
 
 
 class MeasureError(Exception):
@@ -145,9 +150,15 @@ class Connection:
 
     def expect_ok(self, count: int) -> None:
         """Read `count` replies that must all be +OK."""
-        replies = self._exactly(5 * count)
-        if replies != b"+OK\r\n" * count:
-            raise MeasureError(f"expected +OK, got {replies[:80]!r}")
+        self.expect(b"+OK\r\n" * count)
+
+    def expect(self, replies: bytes) -> None:
+        """Read replies that must be these; an error in the first one's place raises ReplyError."""
+        if self.reader.peek(1)[:1] == b"-":
+            self.reply()
+        got = self._exactly(len(replies))
+        if got != replies:
+            raise MeasureError(f"expected {replies[:16]!r}..., got {got[:80]!r}")
 
     def info(self, section: str) -> dict[str, str]:
         """The fields of one INFO section."""
@@ -478,16 +489,25 @@ def load_before(server: Server, keys: int, deadlines_from: Callable[[int], Deadl
     `deadlines_from(start)` gives each key's deadline. Tried again with more time if the load
     took longer than expected, since keys would have died during it.
     """
-    lead_s = 1.0 + keys * 8e-6
+    return fill_before(
+        server, 1.0 + keys * 8e-6, lambda start: load(server, range(keys), deadlines_from(start))
+    )
+
+
+def fill_before(server: Server, lead_s: float, fill: Callable[[int], None]) -> int:
+    """Let `fill` write what dies at the instant it is given or later; return that instant (ms).
+
+    Tried again with twice the time if it took longer than `lead_s`.
+    """
     for _ in range(4):
         start = wall_ms() + int(lead_s * 1000)
-        load(server, range(keys), deadlines_from(start))
+        fill(start)
         if wall_ms() < start - 300:
             return start
         with server.connect() as connection:
             connection.call("FLUSHALL")
         lead_s *= 2
-    raise MeasureError("the keys cannot be loaded before they are due")
+    raise MeasureError("what is to die cannot be loaded before it is due")
 
 
 def benchmark_command(
@@ -747,7 +767,7 @@ def measure_storm(program: Program, plan: Plan) -> Figures:
         due = monotonic_of(deadline)
         with pinger(server) as pings:
             sleep_until(due)
-            cleared = wait_until_expired(control, plan.keys, due)
+            cleared = wait_until(lambda: expired_keys(control) >= plan.keys, due, STORM_TIMEOUT_S)
         left = control.call("DBSIZE")
         if math.isfinite(cleared) and left != 0:
             raise MeasureError(f"expired_keys says all are gone, DBSIZE says {left}")
@@ -762,11 +782,16 @@ def measure_storm(program: Program, plan: Plan) -> Figures:
     }
 
 
-def wait_until_expired(control: Connection, keys: int, start: float) -> float:
-    """Seconds from `start` until the server has counted `keys` expired keys; inf if it does not."""
+def expired_keys(control: Connection) -> int:
+    """Keys that the server has counted as expired."""
+    return control.info_number("stats", "expired_keys")
+
+
+def wait_until(is_done: Callable[[], bool], start: float, timeout_s: float) -> float:
+    """Seconds from `start`, a monotonic instant, until `is_done`; inf if it never is."""
     poll_at = start
-    while time.monotonic() - start < STORM_TIMEOUT_S:
-        if control.info_number("stats", "expired_keys") >= keys:
+    while time.monotonic() - start < timeout_s:
+        if is_done():
             return time.monotonic() - start
         poll_at = max(poll_at + STORM_POLL_S, time.monotonic())
         sleep_until(poll_at)
@@ -955,6 +980,194 @@ def measure_collections(program: Program, plan: Plan) -> Figures:
     return figures
 
 
+def field_name(index: int) -> bytes:
+    """The 18-byte name that redis-benchmark makes of `field:__rand_int__`."""
+    return b"field:%012d" % index
+
+
+def expired_fields(control: Connection) -> int:
+    """Fields that the server has counted as expired: Redis and Valkey have a name each for it."""
+    stats = control.info("stats")
+    for name in ("expired_subkeys", "expired_fields"):
+        if name in stats:
+            return int(stats[name])
+    raise MeasureError("INFO stats does not tell of fields that expired")
+
+
+def fill_fields(server: Server, fields: int, deadline: int | None) -> None:
+    """The hash `big`, all its fields due at the same instant if there is a deadline."""
+    with server.connect() as connection:
+        for start in range(0, fields, LOAD_BATCH):
+            batch = range(start, min(start + LOAD_BATCH, fields))
+            names = [field_name(i) for i in batch]
+            pairs = [word for i in batch for word in (names[i - start], VALUES[i & 1023])]
+            connection.socket.sendall(encode("HSET", "big", *pairs))
+            if deadline is not None:
+                request = encode("HPEXPIREAT", "big", deadline, "FIELDS", len(names), *names)
+                connection.socket.sendall(request)
+            connection.expect(b":%d\r\n" % len(batch))
+            if deadline is not None:
+                connection.expect(b"*%d\r\n" % len(batch) + b":1\r\n" * len(batch))
+
+
+def measure_fields(program: Program, plan: Plan) -> Figures:
+    """Fields of one hash due in the same millisecond: all of it, and all but one that stays."""
+    figures = measure_dying_fields(program, plan.keys // 2, "fields", stays=False)
+    return figures | measure_dying_fields(program, plan.keys // 2, "fields_but_one", stays=True)
+
+
+def measure_dying_fields(program: Program, fields: int, prefix: str, stays: bool) -> Figures:
+    """How long until the fields are gone, counted as expired and their memory given up."""
+    with Server(program) as server, server.connect() as control:
+        empty = control.info_number("memory", "used_memory")
+
+        def fill(start: int) -> None:
+            if stays:
+                control.call("HSET", "big", "stays", "v")
+            fill_fields(server, fields, start)
+
+        due = monotonic_of(fill_before(server, 1.0 + fields * 16e-6, fill))
+        full = control.info_number("memory", "used_memory")
+        with pinger(server) as pings:
+            sleep_until(due)
+            cleared = wait_until(FieldsGone(control, fields, empty, full), due, FIELDS_TIMEOUT_S)
+        left = control.call("HLEN", "big")
+        if math.isfinite(cleared) and left != int(stays):
+            raise MeasureError(f"all fields are counted as expired, HLEN says {left}")
+    return ping_figures(prefix, pings, due, cleared)
+
+
+class FieldsGone:
+    """Whether fields have expired and their memory is given up.
+
+    HLEN and EXISTS do not tell: a server may count the dead, or hide them long before they go.
+    Neither does the count alone, where a hash that died whole is freed piece by piece.
+    """
+
+    def __init__(self, control: Connection, fields: int, empty: int, full: int):
+        self.control = control
+        self.fields = fields
+        self.most = full - FIELDS_FREED_PART * (full - empty)
+
+    def __call__(self) -> bool:
+        if expired_fields(self.control) < self.fields:
+            return False
+        return self.control.info_number("memory", "used_memory") <= self.most
+
+
+def ping_figures(prefix: str, pings: Prober, due: float, cleared: float) -> Figures:
+    """Pings from the first deadline until all that was due is gone, `cleared` seconds later."""
+    during = pings.latencies_ms(due, due + min(cleared, FIELDS_TIMEOUT_S))
+    before = pings.latencies_ms(due - 1, due - 0.01)
+    return {
+        f"{prefix}_cleared_s": cleared,
+        f"{prefix}_ping_p99_ms": percentile(during, 99),
+        f"{prefix}_ping_max_ms": during[-1],
+        f"{prefix}_ping_max_before_ms": before[-1],
+    }
+
+
+def fill_hashes(server: Server, hashes: int, start: int) -> None:
+    """Hashes of many fields, each of which has fields due in ten instants of the second."""
+    names = [field_name(i) for i in range(FIELDS_PER_HASH)]
+    groups = range(0, FIELDS_PER_HASH, FIELDS_PER_DEADLINE)
+    pairs = [word for i, name in enumerate(names) for word in (name, b"value%07d" % i)]
+    count = FIELDS_PER_DEADLINE
+    # What follows the key is the same in all of them, but for the time.
+    fields = encode("HSET", "", *pairs).split(b"$0\r\n\r\n", 1)
+    parts = [
+        encode("HPEXPIREAT", "", "", "FIELDS", count, *names[at : at + count]).split(
+            b"$0\r\n\r\n$0\r\n\r\n", 1
+        )
+        for at in groups
+    ]
+    replies = b":%d\r\n" % FIELDS_PER_HASH
+    replies += (b"*%d\r\n" % count + b":1\r\n" * count) * len(parts)
+    gap_ms = HASHES_SPAN_MS // len(parts)
+    with server.connect() as connection:
+        for first in range(0, hashes, HASH_BATCH):
+            batch = range(first, min(first + HASH_BATCH, hashes))
+            for index in batch:
+                name = b"$16\r\n%b\r\n" % key(index)
+                requests = [name.join(fields)]
+                for place, part in enumerate(parts):
+                    deadline = start + place * gap_ms + index % gap_ms
+                    requests.append((name + b"$13\r\n%013d\r\n" % deadline).join(part))
+                connection.socket.sendall(b"".join(requests))
+            connection.expect(replies * len(batch))
+
+
+def measure_hashes(program: Program, plan: Plan) -> Figures:
+    """Many hashes of 1,000 fields that all die within one second."""
+    hashes = plan.keys // 100
+    fields = hashes * FIELDS_PER_HASH
+    with Server(program) as server, server.connect() as control:
+        empty = control.info_number("memory", "used_memory")
+        start = fill_before(
+            server, 2.0 + fields * 4e-6, lambda start: fill_hashes(server, hashes, start)
+        )
+        due = monotonic_of(start)
+        full = control.info_number("memory", "used_memory")
+        with pinger(server) as pings:
+            sleep_until(due)
+            gone = FieldsGone(control, fields, empty, full)
+            cleared = wait_until(gone, due, FIELDS_TIMEOUT_S)
+        left = control.call("DBSIZE")
+        if math.isfinite(cleared) and left != 0:
+            raise MeasureError(f"all fields are counted as expired, DBSIZE says {left}")
+    return ping_figures("hashes", pings, due, cleared)
+
+
+def date_fields(server: Server, fields: int) -> None:
+    """Gives each field of the hash `big` a deadline of its own, an hour or more away."""
+    deadline_of = long_ttls()
+    with server.connect() as connection:
+        for start in range(0, fields, LOAD_BATCH):
+            batch = range(start, min(start + LOAD_BATCH, fields))
+            requests = [
+                encode("HPEXPIREAT", "big", deadline_of(i), "FIELDS", 1, field_name(i))
+                for i in batch
+            ]
+            connection.socket.sendall(b"".join(requests))
+            connection.expect(b"*1\r\n:1\r\n" * len(batch))
+
+
+def measure_field_rss(program: Program, plan: Plan) -> Figures:
+    """Resident memory per field of one big hash, without and with deadlines, and the difference."""
+    spent = {}
+    for name in ("plain", "volatile"):
+        with Server(program) as server:
+            empty = settled_rss_bytes(server.pid)
+            fill_fields(server, plan.keys, None)
+            if name == "volatile":
+                date_fields(server, plan.keys)
+            spent[name] = (settled_rss_bytes(server.pid) - empty) / plan.keys
+    figures = {f"field_rss_{name}_bytes": bytes_ for name, bytes_ in spent.items()}
+    return figures | {"field_deadline_bytes": spent["volatile"] - spent["plain"]}
+
+
+def measure_field_get(program: Program, plan: Plan) -> Figures:
+    """Server CPU per HGET of a field with a deadline, over that of a field without.
+
+    Two servers, one with and one without deadlines, take turns.
+    """
+    fields = min(plan.keys, COLLECTION_RANGE)
+    spent: dict[str, list[float]] = {"plain": [], "volatile": []}
+    with Server(program) as plain, Server(program) as volatile:
+        fill_fields(plain, fields, None)
+        fill_fields(volatile, fields, None)
+        date_fields(volatile, fields)
+        request = ["HGET", "big", "field:__rand_int__"]
+        for turn in range(8):
+            pair = [("plain", plain), ("volatile", volatile)]
+            for name, server in pair if turn % 2 else reversed(pair):
+                took = request_cpu_us(server, request, fields, 64, plan.requests(64) // 4)
+                spent[name].append(took)
+    plain_us, volatile_us = map(statistics.median, (spent["plain"], spent["volatile"]))
+    figures = {"field_get_ratio": volatile_us / plain_us}
+    return figures | {"field_get_plain_us": plain_us, "field_get_volatile_us": volatile_us}
+
+
 def measure_growth(program: Program, plan: Plan) -> Figures:
     """The table grows to four times the usual keys while another client reads one at a time."""
     first = plan.keys // 10
@@ -1051,6 +1264,7 @@ class Goal:
     """What Mayfly must reach.
 
     `at_most` and `at_least` are absolute figures; `ratio_at_most` is against the best peer.
+    With none of them the figure is only shown.
     `best_peer` is the best peer's figure on the machine where the goal was set: on another machine
     the same ratio is as good.
     """
@@ -1066,7 +1280,9 @@ class Goal:
             return f"<= {number(self.at_most)}"
         if self.at_least is not None:
             return f">= {number(self.at_least)}"
-        return f"ratio <= {number(self.ratio_at_most)}"
+        if self.ratio_at_most is not None:
+            return f"ratio <= {number(self.ratio_at_most)}"
+        return "-"
 
     def verdict(self, value: float, ratio: float | None) -> str:
         """yes, no, or how it is met otherwise."""
@@ -1074,6 +1290,8 @@ class Goal:
             return "yes" if value >= self.at_least else "no"
         if self.ratio_at_most is not None:
             return "?" if ratio is None else "yes" if ratio <= self.ratio_at_most else "no"
+        if self.at_most is None:
+            return "-"
         if value <= self.at_most:
             return "yes"
         if self.best_peer and ratio is not None and ratio <= self.at_most / self.best_peer:
@@ -1150,6 +1368,44 @@ METRICS = [
         for name in COLLECTION_REQUESTS
     ),
     Metric(
+        "fields",
+        "fields_cleared_s",
+        "{half} fields of one hash due at once: gone, s",
+        Goal(1, best_peer=3.5),
+    ),
+    Metric("fields", "fields_ping_p99_ms", "ping p99 meanwhile, ms", Goal(5)),
+    Metric("fields", "fields_ping_max_ms", "longest ping meanwhile, ms", Goal(5, best_peer=19)),
+    Metric(
+        "fields",
+        "fields_but_one_cleared_s",
+        "the same beside a field that stays: gone, s",
+        Goal(1, best_peer=3.5),
+    ),
+    Metric("fields", "fields_but_one_ping_p99_ms", "ping p99 meanwhile, ms", Goal(5)),
+    Metric(
+        "fields", "fields_but_one_ping_max_ms", "longest ping meanwhile, ms", Goal(5, best_peer=19)
+    ),
+    Metric(
+        "hashes",
+        "hashes_cleared_s",
+        f"{{hashes}} hashes of {FIELDS_PER_HASH:,} fields due within a second: gone, s",
+        Goal(),
+    ),
+    Metric("hashes", "hashes_ping_p99_ms", "ping p99 meanwhile, ms", Goal(5)),
+    Metric("hashes", "hashes_ping_max_ms", "longest ping meanwhile, ms", Goal(5)),
+    Metric(
+        "field_rss",
+        "field_deadline_bytes",
+        "bytes that a field's deadline takes, hash of {keys}",
+        Goal(24),
+    ),
+    Metric(
+        "field_get",
+        "field_get_ratio",
+        "CPU per HGET of a field with a deadline / without, pipeline 64",
+        Goal(1.05),
+    ),
+    Metric(
         "growth",
         "growth_p999_ms",
         "growth to 4 x {keys} under GETs: reader p99.9, ms",
@@ -1175,6 +1431,10 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "big": measure_big,
     "elements": measure_elements,
     "collections": measure_collections,
+    "fields": measure_fields,
+    "hashes": measure_hashes,
+    "field_rss": measure_field_rss,
+    "field_get": measure_field_get,
     "growth": measure_growth,
     "bgsave": measure_bgsave,
     "restore": measure_restore,
@@ -1247,7 +1507,13 @@ class Report:
 
     def line(self, metric: Metric) -> list[str]:
         """The cells of one line."""
-        label = metric.label.format(keys=f"{self.plan.keys:,}", seconds=self.plan.seconds)
+        keys = self.plan.keys
+        label = metric.label.format(
+            keys=f"{keys:,}",
+            half=f"{keys // 2:,}",
+            hashes=f"{keys // 100:,}",
+            seconds=self.plan.seconds,
+        )
         cells = [label]
         for program in self.programs:
             value = self.results.median(metric.name, program.name)

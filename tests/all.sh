@@ -52,6 +52,9 @@ bash fuzz/smoke.sh
 step "reply for reply beside redis-server"
 .venv/bin/python tests/differential.py --protocol 2 --seed 102
 .venv/bin/python tests/differential.py --protocol 3 --seed 103
+step "deadlines of hash fields, reply for reply beside Redis 8.2"
+.venv/bin/python tests/differential.py --family fields --protocol 2 --seed 104
+.venv/bin/python tests/differential.py --family fields --protocol 3 --seed 105
 step "client libraries"
 .venv/bin/python tests/clients/python_clients.py
 (cd tests/clients/node && npm ci --no-audit --no-fund --loglevel=error)

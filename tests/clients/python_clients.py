@@ -4,8 +4,8 @@
 
 Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. `--server`
 may name another server, so that the checks can be tried there. Not tried, as Mayfly has no scripts,
-streams, field deadlines or client-side caching yet: redis-py's locks, deadlines of fields and cache, RQ's
-scheduler and the results it keeps, huey's tasks that wait for their time.
+streams or client-side caching yet: redis-py's locks and cache, RQ's scheduler and the results it keeps,
+huey's tasks that wait for their time.
 
 Prints a line for each check; exit code 1 if one failed.
 """

@@ -2,14 +2,16 @@
 
 import logging
 import signal
+import time
 
 import huey
 import redis
 import rq
 from huey.consumer import Consumer
+from huey.exceptions import TaskLockedException
 
 import jobs
-from harness import WAIT_S, check, near, same, until
+from harness import EARLY_S, WAIT_S, check, fails, near, same, until
 
 
 def work(queue):
@@ -83,6 +85,20 @@ def huey_expire(client, server):
         near(client.ttl(f"huey.r.expiring.{result.id}"), 50, 3)
 
     consume(queue, run)
+
+
+@check("huey: a lock that is given up when its time is over")
+def huey_lock(client, server):
+    # It takes a server of version 7.4 to have deadlines of fields, or refuses.
+    queue = huey.RedisHuey("locks", port=server.port)
+    first, second = queue.lock_task("door", ttl=1), queue.lock_task("door", ttl=1)
+    start = time.monotonic()
+    first.acquire()
+    fails(TaskLockedException, "unable to acquire", second.acquire)
+    near(client.hpttl("huey.results.locks", "locks.lock.door")[0], 1000, 900)
+    until(lambda: not second.is_locked())
+    assert 1 - EARLY_S <= time.monotonic() - start < 3
+    same((second.acquire(), first.is_locked(), second.release(), first.is_locked()), (True, True, True, False))
 
 
 @check("huey: tasks with priorities")

@@ -7,6 +7,7 @@ import time
 
 import redis
 import redis.asyncio
+from redis.commands.core import HashDataPersistOptions
 
 from harness import EARLY_S, WAIT_S, both, check, fails, listed, near, same, until
 
@@ -103,6 +104,62 @@ def hashes(client, _):
     client.hset("big", mapping={f"field:{i}": i for i in range(2000)})
     same(dict(client.hscan_iter("big", count=100)), {f"field:{i}": str(i) for i in range(2000)})
     assert client.hrandfield("big") and len(client.hrandfield("big", 5)) == 5
+
+
+@both("deadlines of fields")
+def fields(client, _):
+    client.hset("h", mapping={"f": 1, "g": 2})
+    same((client.hpexpire("h", 30, "f"), client.httl("h", "g", "no")), ([1], [-1, -2]))
+    until(lambda: client.hgetall("h") == {"g": "2"})
+    # Redis counts a dead field until it is removed.
+    until(lambda: client.hlen("h") == 1)
+    same((client.hlen("h"), client.hexists("h", "f"), client.hsetnx("h", "f", 3), client.hpttl("h", "f")), (1, False, True, [-1]))
+    same((client.hexpire("h", 100, "f", "no"), client.httl("h", "f")), ([1, -2], [100]))
+    same((client.hexpire("h", 10, "f", "g", nx=True), client.hexpire("h", 200, "f", gt=True)), ([0, 1], [1]))
+    same((client.hexpire("h", 300, "f", lt=True), client.hpexpire("h", 5000, "f", xx=True), client.httl("h", "g")), ([0], [1], [10]))
+    near(client.hpttl("h", "f")[0], 5000, 2000)
+    same(client.hexpireat("h", datetime.datetime.fromtimestamp(2_000_000_000), "f"), [1])
+    same((client.hexpiretime("h", "f"), client.hpexpireat("h", 2_000_000_000_123, "g")), ([2_000_000_000], [1]))
+    same((client.hpexpiretime("h", "g", "no"), client.hexpiretime("h", "g")), ([2_000_000_000_123, -2], [2_000_000_001]))
+    same((client.hpersist("h", "f", "f", "no"), client.hset("h", "g", 5), client.hpexpiretime("h", "f", "g")), ([1, -1, -2], 0, [-1, -1]))
+    same((client.hexpire("h", 0, "f", "f"), client.hpexpireat("h", 1, "g"), client.exists("h")), ([2, -2], [2], 0))
+    same((client.hexpire("h", 10, "f"), client.httl("h", "f"), client.hpersist("h", "f")), ([-2], [-2], [-2]))
+    fails(redis.ResponseError, "invalid expire time", client.hexpire, "h", -1, "f")
+    client.set("s", "v")
+    fails(redis.ResponseError, "WRONGTYPE", client.httl, "s", "f")
+
+
+@both("fields that are set, read and taken with their deadlines")
+def fields_with_values(client, _):
+    same((client.hsetex("h", "f", 1, ex=100), client.httl("h", "f")), (1, [100]))
+    same(client.hsetex("h", mapping={"f": 2, "g": 3}, keepttl=True), 1)
+    same((client.hget("h", "f"), client.httl("h", "f", "g")), ("2", [100, -1]))
+    same((client.hsetex("h", items=["f", 4, "i", 5], px=50_000, data_persist_option=HashDataPersistOptions.FXX), client.hexists("h", "i")), (0, False))
+    same(client.hsetex("h", "i", 5, pxat=2_000_000_000_000, data_persist_option=HashDataPersistOptions.FNX), 1)
+    same((client.hpexpiretime("h", "i"), client.hsetex("h", "i", 6), client.httl("h", "i")), ([2_000_000_000_000], 1, [-1]))
+    same((client.hgetex("h", "f", "no", "g"), client.httl("h", "f", "g")), (["2", None, "3"], [100, -1]))
+    same((client.hgetex("h", "f", "g", exat=2_000_000_000), client.hexpiretime("h", "f", "g")), (["2", "3"], [2_000_000_000] * 2))
+    same((client.hgetex("h", "f", persist=True), client.hgetex("h", "g", ex=datetime.timedelta(minutes=2))), (["2"], ["3"]))
+    same(client.httl("h", "f", "g"), [-1, 120])
+    same((client.hgetdel("h", "f", "no"), client.hgetdel("no", "f"), client.hgetall("h")), (["2", None], [None], {"g": "3", "i": "6"}))
+    same((client.hgetdel("h", "g", "i"), client.exists("h")), (["3", "6"], 0))
+    same((client.hsetex("h", "f", 1, px=30), client.hget("h", "f")), (1, "1"))
+    until(lambda: not client.exists("h"))
+
+
+@check("redis-py: events of fields that expire", protocols=(2, 3))
+def field_events(client, _):
+    client.config_set("notify-keyspace-events", "Khg")
+    pubsub = client.pubsub(ignore_subscribe_messages=True)
+    pubsub.subscribe("__keyspace@0__:h")
+    client.hset("h", "f", 1)
+    client.hpexpire("h", 30, "f")
+    seen = []
+    for _ in range(4):
+        seen.append(until(lambda: pubsub.get_message(timeout=0.01))["data"])
+    same(seen, ["hset", "hexpire", "hexpired", "del"])
+    pubsub.close()
+    client.config_set("notify-keyspace-events", "")
 
 
 @both("lists")

@@ -45,6 +45,23 @@ withClient('basic types', async (client) => {
   assert.deepEqual([await client.expire('k', -1), await client.exists('k'), await client.del('l', 's')], [1, 0, 2]);
 });
 
+withClient('deadlines of fields', async (client) => {
+  await client.hset('h', { f: 1, g: 2 });
+  assert.deepEqual(await client.hpexpire('h', 30, 'FIELDS', 1, 'f'), [1]);
+  await until(async () => (await client.hlen('h')) === 1);
+  assert.deepEqual([await client.hgetall('h'), await client.hget('h', 'f')], [{ g: '2' }, null]);
+  assert.deepEqual([await client.hexpire('h', 100, 'NX', 'FIELDS', 2, 'g', 'no'), await client.httl('h', 'FIELDS', 1, 'g')], [[1, -2], [100]]);
+  assert.deepEqual([await client.hexpire('h', 50, 'GT', 'FIELDS', 1, 'g'), await client.hpersist('h', 'FIELDS', 1, 'g')], [[0], [1]]);
+  assert.deepEqual(await client.hpexpireat('h', 2e12, 'FIELDS', 1, 'g'), [1]);
+  assert.deepEqual(await client.hexpiretime('h', 'FIELDS', 2, 'g', 'no'), [2e9, -2]);
+  assert.deepEqual([await client.hsetex('h', 'EX', 100, 'FIELDS', 2, 'f', 3, 'i', 4), await client.httl('h', 'FIELDS', 1, 'f')], [1, [100]]);
+  assert.equal(await client.hsetex('h', 'FNX', 'KEEPTTL', 'FIELDS', 1, 'f', 5), 0);
+  assert.deepEqual(await client.hgetex('h', 'PERSIST', 'FIELDS', 2, 'f', 'no'), ['3', null]);
+  assert.deepEqual([await client.httl('h', 'FIELDS', 2, 'f', 'i'), await client.hgetdel('h', 'FIELDS', 2, 'f', 'no')], [[-1, 100], ['3', null]]);
+  assert.deepEqual([await client.hexpire('h', 0, 'FIELDS', 2, 'g', 'i'), await client.exists('h')], [[2, 2], 0]);
+  await assert.rejects(client.hexpire('h', -1, 'FIELDS', 1, 'f'), /invalid expire time/);
+});
+
 withClient('pipelines and transactions', async (client, make) => {
   const pipeline = client.pipeline();
   for (let i = 0; i < 2000; i += 1) pipeline.set(`k${i}`, i).get(`k${i}`);

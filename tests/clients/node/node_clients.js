@@ -4,8 +4,8 @@
 //
 // Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. SERVER
 // may be another server, so that the checks can be tried there; with TEXT only the checks run whose name has
-// it. Not tried, as Mayfly has no scripts, field deadlines or client-side caching yet: commands that ioredis
-// makes of scripts, node-redis's deadlines of fields and its cache.
+// it. Not tried, as Mayfly has no scripts or client-side caching yet: commands that ioredis makes of scripts,
+// node-redis's cache.
 //
 // Prints a line for each check; exit code 1 if one failed.
 

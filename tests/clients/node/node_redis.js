@@ -51,6 +51,25 @@ withClient('basic types', async (client) => {
   assert.deepEqual([await client.expire('k', -1), await client.exists('k'), await client.del(['l', 's'])], [1, 0, 2]);
 });
 
+withClient('deadlines of fields', async (client) => {
+  await client.hSet('h', { f: 1, g: 2 });
+  assert.deepEqual(await client.hpExpire('h', 'f', 30), [1]);
+  await until(async () => (await client.hLen('h')) === 1);
+  assert.deepEqual(plain([await client.hGetAll('h'), await client.hGet('h', 'f')]), [{ g: '2' }, null]);
+  assert.deepEqual([await client.hExpire('h', ['g', 'no'], 100, 'NX'), await client.hTTL('h', 'g')], [[1, -2], [100]]);
+  assert.deepEqual([await client.hExpire('h', 'g', 50, 'GT'), await client.hPersist('h', 'g'), await client.hpTTL('h', 'g')], [[0], [1], [-1]]);
+  assert.deepEqual([await client.hpExpireAt('h', 'g', 2e12), await client.hExpireAt('h', 'no', new Date(2e12))], [[1], [-2]]);
+  assert.deepEqual([await client.hpExpireTime('h', 'g'), await client.hExpireTime('h', ['g', 'no'])], [[2e12], [2e9, -2]]);
+  const soon = { expiration: { type: 'EX', value: 100 } };
+  assert.deepEqual([await client.hSetEx('h', { f: 3, i: 4 }, soon), await client.hTTL('h', 'f')], [1, [100]]);
+  assert.equal(await client.hSetEx('h', { f: 5 }, { expiration: 'KEEPTTL', mode: 'FNX' }), 0);
+  assert.deepEqual(await client.hGetEx('h', ['f', 'no'], { expiration: 'PERSIST' }), ['3', null]);
+  assert.deepEqual([await client.hTTL('h', ['f', 'i']), await client.hGetDel('h', ['f', 'no'])], [[-1, 100], ['3', null]]);
+  assert.deepEqual([await client.hExpire('h', ['g', 'i'], 0), await client.exists('h')], [[2, 2], 0]);
+  assert.deepEqual([await client.hTTL('h', 'f'), await client.hGetEx('h', 'f', soon)], [[-2], [null]]);
+  await assert.rejects(client.hExpire('h', 'f', -1), /invalid expire time/);
+});
+
 withClient('pipelines and transactions', async (client, make) => {
   const sums = await Promise.all(Array.from({ length: 2000 }, () => client.incr('sum')));
   assert.deepEqual(sums, Array.from({ length: 2000 }, (_, i) => i + 1));
