@@ -46,8 +46,15 @@ fn content(slot: &Slot, deadline: Option<i64>) -> Content {
         }
         Kind::Hash => {
             let hash = hash_of(slot, mayfly::expiry::ALL_LIVE).expect("a hash");
-            let pair = |f: &[u8], v: &[u8]| format!("{} = {}", text(f), text(v));
-            hash.iter().map(|e| pair(&e.member, &e.value)).collect()
+            let fields = hash.iter().map(|field| {
+                let deadline = field.deadline.map(|at| at.0.0);
+                format!(
+                    "{} = {} until {deadline:?}",
+                    text(&field.member),
+                    text(&field.value)
+                )
+            });
+            fields.collect()
         }
     };
     if matches!(slot.kind(), Kind::Set | Kind::Hash) {
@@ -151,8 +158,17 @@ fn change(live: &mut Live<'_>, key: &[u8], kind: Kind, size: usize, rng: &mut Sm
             zset.remove_ranks(i, 3, |_, _| {});
         }
         Kind::Hash => {
+            let later = Deadline(
+                live.reading()
+                    .now
+                    .plus(rng.random_range(1_000_000..2_000_000)),
+            );
             let mut hash = live.hash_mut(key).expect("a hash").expect("it is there");
-            hash.remove(&member);
+            match rng.random_range(0..4) {
+                0 => drop(hash.remove(&member)),
+                1 => drop(hash.set_deadline(&member, None)),
+                _ => drop(hash.set_deadline(&member, Some(later))),
+            }
         }
         Kind::String => {}
     }
@@ -168,6 +184,9 @@ fn fill(sim: &mut Sim) -> Vec<(Vec<u8>, Kind, usize)> {
                 let key = format!("{} {size}{name}", kind.name()).into_bytes();
                 let mut live = live(sim);
                 (0..size).for_each(|i| add(&mut live, &key, kind, i));
+                if kind == Kind::Hash {
+                    date(&mut live, &key, size);
+                }
                 if name == " dying" {
                     let at = live.reading().now.plus(600_000);
                     live.set_deadline(&key, Some(Deadline(at)));
@@ -177,6 +196,16 @@ fn fill(sim: &mut Sim) -> Vec<(Vec<u8>, Kind, usize)> {
         }
     }
     keys
+}
+
+/// Gives every third field of a hash a deadline.
+fn date(live: &mut Live<'_>, key: &[u8], size: usize) {
+    let now = live.reading().now;
+    let mut hash = live.hash_mut(key).expect("a hash").expect("it is there");
+    for i in (0..size).step_by(3) {
+        let deadline = Deadline(now.plus(1_000_000 + i as i64));
+        hash.set_deadline(format!("element {i} ").as_bytes(), Some(deadline));
+    }
 }
 
 fn loaded(dir: &TempDir, ms: u64) -> BTreeMap<(usize, String), Content> {
@@ -328,4 +357,30 @@ fn a_file_of_the_first_version_is_read() {
         "pexpiretime dying=>:4102444800000\nget edited=>$37 a long enough text to be raw whatever",
     );
     sim.script("strlen large=>:20003\nselect 3=>+OK\npexpiretime far=>:300000000000000");
+}
+
+#[test]
+fn a_file_of_the_second_version_is_read() {
+    let dir = TempDir::new();
+    let bytes = include_bytes!("snapshots/v2.mayfly");
+    std::fs::write(dir.file("dump.mayfly"), bytes).expect("the disk is writable");
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.engine.load_now().expect("it loads");
+    sim.script(
+        "
+        dbsize => :9
+        get plain => $5 value
+        pexpiretime dying => :4102444800000
+        lrange list 0 -1 => *3 $1 a $1 b $1 c
+        scard set => :2
+        smembers integers => *3 $1 1 $1 2 $1 3
+        zrange zset 0 -1 withscores => *4 $1 b $4 -inf $1 a $3 1.5
+        hgetall hash => *4 $1 f $1 v $1 g $1 w
+        pexpiretime hash => :4102444800000
+        hmget big a b c => *3 $1 1 $1 2 $1 3
+        lrange biglist 0 -1 => *5 $1 1 $1 2 $1 3 $1 4 $1 5
+        select 3 => +OK
+        get other => $1 v
+        ",
+    );
 }

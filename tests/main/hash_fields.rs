@@ -1,6 +1,9 @@
 //! Deadlines of hash fields: every command, option and error as Redis 8.2.3 answers them, and what
 //! dead fields are, which is nothing.
 
+use mayfly::clock::Clock;
+
+use crate::process::wait_for;
 use crate::sim::{START, Sim, TempDir};
 use crate::transcripts::{events_of, notifying};
 
@@ -450,4 +453,74 @@ fn a_sooner_deadline_is_kept_and_a_later_one_too() {
         assert_eq!(sim.engine.keyspace.stats.fields_expired_actively, 2);
         sim.engine.keyspace.check();
     }
+}
+
+#[test]
+fn fields_due_are_not_loaded_and_their_hash_with_the_last_of_them() {
+    for fields in [3, 5_000] {
+        let dir = TempDir::new();
+        let mut sim = Sim::saving_in(&dir, 1);
+        for i in 0..fields {
+            sim.expect(&format!("hsetex h px 100 fields 1 f{i} {i}"), ":1");
+            sim.expect(&format!("hsetex g px 100 fields 1 f{i} {i}"), ":1");
+        }
+        sim.script("hset g last 1 => :1\nhsetex g px 101 fields 1 later 1 => :1\nsave => +OK");
+        for (later_ms, keeps, keys, left) in [
+            (99, false, 2, fields + 2),
+            (100, false, 1, 2),
+            (101, false, 1, 1),
+            (100, true, 1, 2),
+        ] {
+            let mut other = Sim::saving_in(&dir, 2);
+            other.engine.config.load_keeps_expired = keeps;
+            other.engine.is_expiry_off = true;
+            other.clock.advance_ms(later_ms);
+            other.engine.reading = other.clock.read();
+            other.engine.load_now().expect("it loads");
+            other.engine.keyspace.check();
+            let held = other.engine.keyspace.db(0).table.len();
+            assert_eq!(held, if keeps { 2 } else { keys }, "{later_ms}");
+            other.expect("hlen g", &format!(":{left}"));
+            other.expect("exists h g", &format!(":{keys}"));
+            other.engine.is_expiry_off = false;
+            other.advance(1_000);
+            (0..20).for_each(|_| other.jobs());
+            other.script("hgetall g => *2 $4 last $1 1\ndbsize => :1");
+            let removed = other.engine.keyspace.stats.fields_expired_actively;
+            let lazily = other.engine.keyspace.stats.fields_expired_lazily;
+            let expected = if keeps {
+                2 * fields + 1
+            } else {
+                left - 1 + (keys - 1) * fields
+            };
+            assert_eq!(removed + lazily, expected as u64, "{later_ms} {keeps}");
+            other.engine.keyspace.check();
+        }
+    }
+}
+
+#[test]
+fn fields_that_die_during_a_save_are_not_in_it() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    for key in ["small", "big"] {
+        for i in 0..if key == "big" { 3_000 } else { 20 } {
+            let px = [50, 1_000_000][i % 2];
+            sim.expect(&format!("hsetex {key} px {px} fields 1 f{i} {i}"), ":1");
+        }
+    }
+    sim.expect("bgsave", "+Background saving started");
+    sim.advance(60);
+    (0..50).for_each(|_| sim.jobs());
+    sim.script("hlen small => :10\nhlen big => :1500\nhset big f1 x => :0");
+    wait_for("the end of the save", || {
+        sim.jobs();
+        (!sim.engine.jobs.persistence.is_saving()).then_some(())
+    });
+    let mut other = Sim::saving_in(&dir, 2);
+    other.engine.load_now().expect("it loads");
+    other.engine.keyspace.check();
+    // Of those that died some may have been met before they did.
+    other.clock.advance_ms(60);
+    other.script("hlen small => :10\nhlen big => :1500\nhget big f1 => $1 1");
 }
