@@ -138,6 +138,8 @@ pub struct Entry {
     first_subcommand: u16,
     /// May take long although its arguments are few and its reply is short.
     pub is_long: bool,
+    /// Argument [`MEMBER_AT`] is a member of a set or a field of a hash.
+    pub has_member: bool,
 }
 
 /// All rows by number, and the names of commands.
@@ -213,6 +215,26 @@ const BOUNDED: &[&str] = &[
     "zrevrangebyscore",
 ];
 
+/// The argument of commands on one member or field, or on several, where the first is.
+pub const MEMBER_AT: usize = 2;
+/// Those commands.
+const ON_MEMBERS: &[&str] = &[
+    "hdel",
+    "hexists",
+    "hget",
+    "hincrby",
+    "hincrbyfloat",
+    "hmget",
+    "hmset",
+    "hset",
+    "hsetnx",
+    "hstrlen",
+    "sadd",
+    "sismember",
+    "smismember",
+    "srem",
+];
+
 fn is_long(row: &Row) -> bool {
     let is_short = ["O(1)", "O(log N) "].map(|short| row.complexity.starts_with(short));
     !is_short.contains(&true) && !BOUNDED.contains(&row.name)
@@ -228,6 +250,7 @@ impl CommandTable {
                 container: None,
                 first_subcommand: 0,
                 is_long: is_long(row),
+                has_member: ON_MEMBERS.contains(&row.name),
             })
             .collect();
         let commands = entries.len();
@@ -242,6 +265,7 @@ impl CommandTable {
                     container,
                     first_subcommand: 0,
                     is_long,
+                    has_member: false,
                 });
             }
         }

@@ -52,6 +52,7 @@ use db::{Cut, Db, Filed, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use fields::{FIELDS_PER_STEP, Losses};
 use graveyard::Graveyard;
+use prefetch::prefetch;
 use table::Table;
 
 /// Strings that were edited in place and are at least this long keep spare capacity, so that
@@ -255,6 +256,24 @@ impl Keyspace {
     #[inline]
     pub fn look_at_entry(&self, db: usize, hash: u64) {
         self.dbs[db].table.prefetch_entry(hash);
+    }
+
+    /// The placement hash of a member of a set or a field of a hash.
+    #[inline]
+    pub fn hash_member(&self, member: &[u8]) -> u64 {
+        self.placement.hash(member)
+    }
+
+    /// Look-ahead, pass 3: asks for the member of a big set or hash, found by both hashes.
+    #[inline]
+    pub fn look_at_member(&self, db: usize, hash: u64, member: u64) {
+        let slot = self.dbs[db].table.find_by(hash, |_| true);
+        if let Some(ValueRef::Boxed(Value::Set(members) | Value::Hash(members))) =
+            slot.map(Slot::value)
+            && let Some(address) = members.probable_address(member)
+        {
+            prefetch(address);
+        }
     }
 
     /// Tells the hash of a key that is about to be used, found by its address; any other key is

@@ -155,6 +155,12 @@ impl Members {
         self.segments[self.segment(hash)].get(hash, member)
     }
 
+    /// Where the record of a member probably lies, for prefetching.
+    #[inline]
+    pub fn probable_address(&self, hash: u64) -> Option<usize> {
+        self.segments[self.segment(hash)].probable_address(hash)
+    }
+
     /// Whether a member is there.
     #[inline]
     pub fn contains(&self, hash: u64, member: &[u8]) -> bool {

@@ -465,6 +465,13 @@ impl Segment {
             .map(|&at| self.records.element(at))
     }
 
+    /// Where a record lies that may be the one of this hash, for prefetching.
+    #[inline]
+    pub(super) fn probable_address(&self, hash: u64) -> Option<usize> {
+        let at = self.table.find(inner(hash), |_| true)?;
+        Some(self.records.arena.as_ptr().addr() + usize::from(*at))
+    }
+
     #[inline]
     pub(super) fn contains(&self, hash: u64, member: &[u8]) -> bool {
         self.table
