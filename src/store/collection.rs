@@ -1080,6 +1080,8 @@ impl FieldsMut<'_> {
     fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) {
         if deadline.is_some() {
             self.become_dated();
+        } else if !self.slot.is_dated() {
+            return;
         }
         if self.big().is_some() || !hash::set_deadline_in_dated(self.slot, field, deadline) {
             let members = self.grow();

@@ -18,7 +18,6 @@ use crate::clock::UnixMillis;
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{ALL_LIVE, Deadline};
 use crate::value::Value;
-use crate::value::dated::Span;
 
 /// The cut of a running snapshot: what must be kept for it.
 #[derive(Default)]
@@ -307,17 +306,17 @@ impl Db {
         let Some(((old, _), hash)) = fields::filed(slot).zip(hash_of(slot, ALL_LIVE).ok()) else {
             return;
         };
-        let Span {
-            soonest, volatile, ..
-        } = hash.deadlines();
-        if volatile == 0 {
-            self.fields.remove(item, old);
-            fields::set_filed(slot, None);
-        } else {
-            let item = self.fields.change(item, old, soonest);
-            let item = self.fields.refile(item, soonest);
-            fields::set_filed(slot, Some((soonest, item)));
-        }
+        let filed = match hash.soonest() {
+            Some(soonest) => {
+                let item = self.fields.change(item, old, soonest);
+                Some((soonest, self.fields.refile(item, soonest)))
+            }
+            None => {
+                self.fields.remove(item, old);
+                None
+            }
+        };
+        fields::set_filed(slot, filed);
     }
 
     fn refile_key(&mut self, hash: u64, item: ItemRef) {

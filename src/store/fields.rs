@@ -122,8 +122,9 @@ impl Losses<'_> {
         };
         let fields = hash.len() as u64;
         *self.expired += fields;
-        let first = hash.deadlines().soonest;
-        self.lag.add(self.now.since(first.0), fields);
+        if let Some(first) = hash.soonest() {
+            self.lag.add(self.now.since(first.0), fields);
+        }
         self.report(slot.key());
         self.changes.record(self.db, Event::DEL, slot.key());
     }

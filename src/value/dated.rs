@@ -25,13 +25,17 @@ pub fn from_bytes(bytes: &[u8]) -> Option<Deadline> {
 }
 
 /// What is known of the deadlines of a piece of a collection. Elements come and go, and nobody
-/// looks at all the others each time: so the ends of the span are bounds, exact after a survey.
+/// looks at all the others each time: so the soonest is a bound, exact after a survey. The latest
+/// is exact, as it tells whether anything is alive; a survey is needed when the last element that
+/// has it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// No deadline is earlier.
     pub soonest: Deadline,
-    /// No deadline is later.
+    /// The latest deadline.
     pub latest: Deadline,
+    /// Elements that have it.
+    latest_count: usize,
     /// Elements that have one, exactly.
     pub volatile: usize,
 }
@@ -41,29 +45,45 @@ impl Span {
     pub const EMPTY: Span = Span {
         soonest: Deadline(UnixMillis(i64::MAX)),
         latest: Deadline(UnixMillis(i64::MIN)),
+        latest_count: 0,
         volatile: 0,
     };
 
     /// Takes in an element.
     pub fn add(&mut self, deadline: Deadline) {
-        self.soonest = self.soonest.min(deadline);
-        self.latest = self.latest.max(deadline);
-        self.volatile += 1;
+        *self = self.join(Span {
+            soonest: deadline,
+            latest: deadline,
+            latest_count: 1,
+            volatile: 1,
+        });
     }
 
-    /// Leaves out an element.
-    pub fn remove(&mut self) {
+    /// Leaves out an element; true if a survey must tell the latest deadline anew.
+    #[must_use]
+    pub fn remove(&mut self, deadline: Deadline) -> bool {
         self.volatile -= 1;
+        self.latest_count -= usize::from(deadline == self.latest);
         if self.volatile == 0 {
             *self = Span::EMPTY;
         }
+        self.latest_count == 0 && self.volatile > 0
     }
 
     /// The span of both.
     pub fn join(self, other: Span) -> Span {
+        let latest = self.latest.max(other.latest);
+        let count = |span: Span| {
+            if span.latest == latest {
+                span.latest_count
+            } else {
+                0
+            }
+        };
         Span {
             soonest: self.soonest.min(other.soonest),
-            latest: self.latest.max(other.latest),
+            latest,
+            latest_count: count(self) + count(other),
             volatile: self.volatile + other.volatile,
         }
     }
@@ -96,20 +116,26 @@ mod tests {
         let mut span = Span::EMPTY;
         span.add(at(5));
         span.add(at(3));
-        let other = Span {
-            soonest: at(4),
-            latest: at(9),
-            volatile: 1,
-        };
+        let mut other = Span::EMPTY;
+        other.add(at(9));
+        other.add(at(4));
+        other.add(at(9));
         let both = span.join(other);
         assert_eq!(
             (both.soonest, both.latest, both.volatile),
-            (at(3), at(9), 3)
+            (at(3), at(9), 5)
         );
         assert_eq!(both.join(Span::EMPTY), both);
-        span.remove();
+        assert!(!other.remove(at(9)));
+        assert!(!other.remove(at(4)));
+        assert_eq!(
+            (other.soonest, other.latest, other.volatile),
+            (at(4), at(9), 1)
+        );
+        // Of 3 and 5 the latest goes.
+        assert!(span.remove(at(5)));
         assert_eq!((span.soonest, span.volatile), (at(3), 1));
-        span.remove();
+        assert!(!span.remove(at(3)));
         assert_eq!(span, Span::EMPTY);
     }
 }

@@ -22,7 +22,7 @@
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::dated::{self, Span};
+use super::dated;
 use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::Placement;
@@ -377,26 +377,23 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// What is known of the deadlines of all fields, dead ones included.
-    pub fn deadlines(self) -> Span {
+    /// A deadline that no field's is before, dead ones included, if any has one. Exact in a small
+    /// hash; see [`Members::soonest`].
+    pub fn soonest(self) -> Option<Deadline> {
         match self.form {
-            Form::Packed(_) => Span::EMPTY,
+            Form::Packed(_) => None,
             Form::Dated(_) => {
                 let all = HashRef::new(self.form, ALL_LIVE);
-                let mut span = Span::EMPTY;
-                all.iter()
-                    .filter_map(|element| element.deadline)
-                    .for_each(|at| span.add(at));
-                span
+                all.iter().filter_map(|element| element.deadline).min()
             }
-            Form::Big(hash) => hash.deadlines(),
+            Form::Big(hash) => hash.soonest(),
         }
     }
 
     /// Whether any field has a deadline.
     pub fn has_volatile(self) -> bool {
         match self.form {
-            Form::Big(hash) => hash.deadlines().volatile > 0,
+            Form::Big(hash) => hash.volatile() > 0,
             _ => self.iter().any(|element| element.deadline.is_some()),
         }
     }
@@ -561,11 +558,7 @@ mod tests {
         let all = read(Form::Dated(&hash));
         assert_eq!((all.deadline(b"b"), all.deadline(b"x")), (Some(None), None));
         assert_eq!(all.deadline(b"c"), Some(at(9)));
-        let span = all.deadlines();
-        assert_eq!(
-            (Some(span.soonest), Some(span.latest), span.volatile),
-            (at(5), at(9), 2)
-        );
+        assert_eq!(all.soonest(), at(5));
         // A value keeps the deadline of its field; neither is a field.
         let set = set_in_small(&mut hash, Shape::Dated, b"c", b"longer", LIMITS);
         assert_eq!(set, Stored::Replaced);

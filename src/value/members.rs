@@ -92,8 +92,12 @@ impl Element<'_> {
 struct Dated {
     /// Of each segment, in their order.
     spans: Vec<Span>,
-    /// Of all of them.
-    whole: Span,
+    /// No deadline is earlier.
+    soonest: Deadline,
+    /// No deadline is later.
+    latest: Deadline,
+    /// Elements that have one.
+    volatile: usize,
     /// Where the search for due elements goes on.
     next: usize,
     /// Where the keyspace has filed the table.
@@ -214,13 +218,26 @@ impl Members {
         let segment = self.make_room(hash, size);
         Rc::make_mut(&mut self.segments[segment]).set_deadline(hash, member, deadline);
         let dated = self.dated();
-        if old.is_some() {
-            dated.remove(segment);
-        }
+        // Added first: a later deadline spares the survey.
         if let Some(deadline) = deadline {
             dated.add(segment, deadline);
         }
+        if let Some(old) = old {
+            self.leave_out(segment, old);
+        }
         true
+    }
+
+    /// An element of a segment has a deadline no more.
+    fn leave_out(&mut self, segment: usize, deadline: Deadline) {
+        let piece = &self.segments[segment];
+        let Some(dated) = &mut self.dated else {
+            return;
+        };
+        if dated.spans[segment].remove(deadline) {
+            dated.spans[segment] = piece.survey(ALL_LIVE).1;
+        }
+        dated.volatile -= 1;
     }
 
     /// Removes a member; whether it was there.
@@ -230,16 +247,16 @@ impl Members {
         let Some(element) = self.segments[segment].get(hash, member) else {
             return false;
         };
-        let was_volatile = element.deadline.is_some();
+        let deadline = element.deadline;
         Rc::make_mut(&mut self.segments[segment]).remove(hash, member, self.placement);
-        self.removed(segment, was_volatile);
+        self.removed(segment, deadline);
         true
     }
 
-    fn removed(&mut self, segment: usize, was_volatile: bool) {
+    fn removed(&mut self, segment: usize, deadline: Option<Deadline>) {
         self.len -= 1;
-        if was_volatile {
-            self.dated().remove(segment);
+        if let Some(deadline) = deadline {
+            self.leave_out(segment, deadline);
         }
         if self.segments[segment].len().is_multiple_of(MERGE_STEP) {
             self.merge_if_sparse(segment);
@@ -290,13 +307,13 @@ impl Members {
         let Some((segment, bucket)) = self.random_place(rng) else {
             return false;
         };
-        let mut was_volatile = false;
+        let mut deadline = None;
         if let Some(element) = self.segments[segment].bucket(bucket) {
-            was_volatile = element.deadline.is_some();
+            deadline = element.deadline;
             taken(element);
         }
         Rc::make_mut(&mut self.segments[segment]).remove_bucket(bucket, self.placement);
-        self.removed(segment, was_volatile);
+        self.removed(segment, deadline);
         true
     }
 
@@ -524,7 +541,9 @@ impl Members {
         self.dated.get_or_insert_with(|| {
             Box::new(Dated {
                 spans: vec![Span::EMPTY; segments],
-                whole: Span::EMPTY,
+                soonest: Span::EMPTY.soonest,
+                latest: Span::EMPTY.latest,
+                volatile: 0,
                 next: 0,
                 filed: None,
             })
@@ -535,12 +554,15 @@ impl Members {
 impl Dated {
     fn add(&mut self, segment: usize, deadline: Deadline) {
         self.spans[segment].add(deadline);
-        self.whole.add(deadline);
+        self.soonest = self.soonest.min(deadline);
+        self.latest = self.latest.max(deadline);
+        self.volatile += 1;
     }
 
-    fn remove(&mut self, segment: usize) {
-        self.spans[segment].remove();
-        self.whole.remove();
+    /// Looks at all segments for the ends of the whole.
+    fn measure(&mut self) {
+        let whole = self.spans.iter().copied().fold(Span::EMPTY, Span::join);
+        (self.soonest, self.latest) = (whole.soonest, whole.latest);
     }
 
     /// The next segment that may hold due elements.
@@ -556,9 +578,16 @@ impl Dated {
 
 /// Deadlines of elements.
 impl Members {
-    /// What is known of the deadlines of all elements; its `volatile` is exact.
-    pub fn deadlines(&self) -> Span {
-        self.dated.as_ref().map_or(Span::EMPTY, |dated| dated.whole)
+    /// How many elements have a deadline.
+    pub fn volatile(&self) -> usize {
+        self.dated.as_ref().map_or(0, |dated| dated.volatile)
+    }
+
+    /// A deadline that no element's is before, if any has one; the soonest one after
+    /// [`Members::expire`] has found no more that are due.
+    pub fn soonest(&self) -> Option<Deadline> {
+        let dated = self.dated.as_ref().filter(|dated| dated.volatile > 0)?;
+        Some(dated.soonest)
     }
 
     /// Where the keyspace has filed the table by the deadline of an element.
@@ -575,11 +604,8 @@ impl Members {
 
     /// How many elements are due. Looks into the segments that hold both due and living ones.
     pub fn dead(&self, now: UnixMillis) -> usize {
-        let Some(dated) = self
-            .dated
-            .as_ref()
-            .filter(|dated| is_due(dated.whole.soonest, now))
-        else {
+        let dated = self.dated.as_deref();
+        let Some(dated) = dated.filter(|dated| is_due(dated.soonest, now)) else {
             return 0;
         };
         let dead_of = |(span, segment): (&Span, &Rc<Segment>)| {
@@ -596,20 +622,12 @@ impl Members {
 
     /// Whether there are elements and all of them are due.
     pub fn is_dead(&self, now: UnixMillis) -> bool {
-        let Span {
-            soonest,
-            latest,
-            volatile,
-        } = self.deadlines();
-        if volatile < self.len || !is_due(soonest, now) {
+        let may_be = |dated: &&Dated| dated.volatile == self.len && is_due(dated.soonest, now);
+        let Some(dated) = self.dated.as_deref().filter(may_be) else {
             return false;
-        }
-        let Some(dated) = self.dated.as_ref().filter(|_| !is_due(latest, now)) else {
-            return self.len > 0;
         };
-        let may_live = |(span, _): &(&Span, &Rc<Segment>)| !is_due(span.latest, now);
-        let mut pieces = dated.spans.iter().zip(&self.segments).filter(may_live);
-        !pieces.any(|(_, segment)| segment.has_living(now))
+        let is_dead = |span: &Span| span.volatile == 0 || is_due(span.latest, now);
+        is_due(dated.latest, now) || dated.spans.iter().all(is_dead)
     }
 
     /// Removes due elements, handing their deadlines to `gone`, until about `limit` elements were
@@ -623,7 +641,7 @@ impl Members {
         let mut looked_at = 0;
         while let Some(dated) = &mut self.dated {
             let Some(at) = dated.next_due(now) else {
-                dated.whole = dated.spans.iter().copied().fold(Span::EMPTY, Span::join);
+                dated.measure();
                 return true;
             };
             if looked_at >= limit {
@@ -633,7 +651,7 @@ impl Members {
             let (dead, span) = self.segments[at].survey(now);
             dated.spans[at] = span;
             if dead > 0 {
-                dated.whole.volatile -= dead;
+                dated.volatile -= dead;
                 self.len -= dead;
                 Rc::make_mut(&mut self.segments[at]).expire(now, self.placement, &mut gone);
                 self.merge_if_sparse(at);
@@ -676,16 +694,16 @@ impl Members {
             return;
         };
         assert_eq!(dated.spans.len(), self.segments.len());
-        let holds = |known: Span, exact: Span| {
-            assert_eq!(known.volatile, exact.volatile);
-            assert!(known.soonest <= exact.soonest && known.latest >= exact.latest);
-        };
         let mut whole = Span::EMPTY;
-        for (&known, exact) in dated.spans.iter().zip(surveys) {
-            holds(known, exact);
+        for (known, exact) in dated.spans.iter().zip(surveys) {
+            assert!(known.soonest <= exact.soonest);
+            let mut known = *known;
+            known.soonest = exact.soonest;
+            assert_eq!(known, exact);
             whole = whole.join(exact);
         }
-        holds(dated.whole, whole);
+        assert_eq!(dated.volatile, whole.volatile);
+        assert!(dated.soonest <= whole.soonest && dated.latest >= whole.latest);
     }
 }
 
@@ -917,12 +935,12 @@ mod tests {
             .values()
             .filter(|(_, deadline)| deadline.is_some())
             .count();
-        assert_eq!(fields.deadlines().volatile, volatile);
+        assert_eq!(fields.volatile(), volatile);
         let mut gone = 0;
         while !fields.expire(end, 1, |_| gone += 1) {}
         fields.check();
         assert_eq!((gone, fields.len()), (volatile, twin.len() - volatile));
-        assert_eq!(fields.deadlines(), Span::EMPTY);
+        assert_eq!((fields.volatile(), fields.soonest()), (0, None));
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Value {
             Value::Frozen(frozen) => return Some(frozen.clone()),
         };
         let is_dated = match self {
-            Value::Set(members) | Value::Hash(members) => members.deadlines().volatile > 0,
+            Value::Set(members) | Value::Hash(members) => members.volatile() > 0,
             _ => false,
         };
         Some(Frozen {

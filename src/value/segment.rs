@@ -175,11 +175,6 @@ impl Records {
         dated::from_bytes(&self.arena[at + 1..at + 1 + DEADLINE_BYTES])
     }
 
-    fn is_dead(&self, at: u16, now: UnixMillis) -> bool {
-        self.deadline(at)
-            .is_some_and(|deadline| is_due(deadline, now))
-    }
-
     /// The value of the record at `at`, which starts where its member ends. None in a set.
     #[inline(always)]
     fn value(&self, at: u16, member: Part) -> Option<Part> {
@@ -550,11 +545,6 @@ impl Segment {
             }
         }
         (dead, span)
-    }
-
-    /// Whether any record is not due.
-    pub(super) fn has_living(&self, now: UnixMillis) -> bool {
-        self.table.iter().any(|&at| !self.records.is_dead(at, now))
     }
 
     /// Removes the due records, handing their deadlines to `gone`.
