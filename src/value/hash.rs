@@ -333,8 +333,12 @@ impl<'a> HashRef<'a> {
             };
             Some(element(field.bytes, value.bytes, deadline))
         });
-        let all = small.chain(table.into_iter().flat_map(Members::iter));
-        all.filter(move |element| !element.is_dead(self.now))
+        let small = small.filter(move |element| !element.is_dead(self.now));
+        small.chain(
+            table
+                .into_iter()
+                .flat_map(move |table| table.living(self.now)),
+        )
     }
 
     /// A random field and its value, all equally likely; none if there is none.

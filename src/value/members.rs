@@ -298,8 +298,18 @@ impl Members {
         }
         // Nearly all are dead.
         let living = self.len - self.dead(now);
-        let nth = rng.random_range(0..living.max(1));
-        self.iter().filter(|element| !element.is_dead(now)).nth(nth)
+        let mut nth = rng.random_range(0..living.max(1));
+        for (at, segment) in self.segments.iter().enumerate() {
+            let living = segment.len() - self.dead_in(at, now);
+            if nth < living {
+                return segment
+                    .iter()
+                    .filter(|element| !element.is_dead(now))
+                    .nth(nth);
+            }
+            nth -= living;
+        }
+        None
     }
 
     /// Removes a random element after handing it to `taken`; false if there is none.
@@ -329,8 +339,7 @@ impl Members {
         let dead = self.dead(now);
         let living = self.len - dead;
         if count.saturating_mul(SAMPLE_BY_WALK) >= living || dead > living {
-            let elements = self.iter().filter(|element| !element.is_dead(now));
-            sample_by_walk(elements, living, count, rng).for_each(found);
+            sample_by_walk(self.living(now), living, count, rng).for_each(found);
             return;
         }
         let mut drawn = HashTable::with_capacity(count);
@@ -608,16 +617,25 @@ impl Members {
         let Some(dated) = dated.filter(|dated| is_due(dated.soonest, now)) else {
             return 0;
         };
-        let dead_of = |(span, segment): (&Span, &Rc<Segment>)| {
-            if !is_due(span.soonest, now) {
-                0
-            } else if is_due(span.latest, now) {
-                span.volatile
-            } else {
-                segment.survey(now).0
-            }
-        };
-        dated.spans.iter().zip(&self.segments).map(dead_of).sum()
+        (0..dated.spans.len()).map(|at| self.dead_in(at, now)).sum()
+    }
+
+    /// How many elements of a segment are due.
+    fn dead_in(&self, at: usize, now: UnixMillis) -> usize {
+        match self.dated.as_ref().map(|dated| dated.spans[at]) {
+            Some(span) if is_due(span.latest, now) => span.volatile,
+            Some(span) if is_due(span.soonest, now) => self.segments[at].survey(now).0,
+            _ => 0,
+        }
+    }
+
+    /// The elements that are not due, in no order. Segments of dead ones alone are passed over.
+    pub fn living(&self, now: UnixMillis) -> impl Iterator<Item = Element<'_>> {
+        let segments = self.segments.iter().enumerate();
+        segments
+            .filter(move |(at, segment)| self.dead_in(*at, now) < segment.len())
+            .flat_map(|(_, segment)| segment.iter())
+            .filter(move |element| !element.is_dead(now))
     }
 
     /// Whether there are elements and all of them are due.
