@@ -1,8 +1,8 @@
 //! Requests on lists, hashes and sets, and their replies by the model.
 
 use super::{
-    Collection, Hash, List, Model, Request, Set, Value, Words, array, between, bulk, canonical,
-    integer, null_array, ok, word, wrong_type, yes,
+    Collection, Field, Hash, List, Model, Request, Set, Value, Words, array, between, bulk,
+    canonical, integer, null_array, ok, word, wrong_type, yes,
 };
 
 impl Collection for List {
@@ -290,7 +290,7 @@ fn move_one(m: &mut Model, w: &Words) -> (String, String) {
     (request, reply)
 }
 
-pub const HASHES: [Request; 14] = [
+pub const HASHES: [Request; 17] = [
     set_fields,
     set_fields,
     set_fields,
@@ -298,7 +298,7 @@ pub const HASHES: [Request; 14] = [
         let field = w.element(w.number);
         let request = format!("hset {} {field} {}", w.key, word(&w.value));
         let reply = m.with(&w.key, |hash: &mut Hash| {
-            yes(hash.insert(field, w.value.clone()).is_none())
+            yes(hash.insert(field, Field::new(&w.value)).is_none())
         });
         (request, reply)
     },
@@ -307,7 +307,7 @@ pub const HASHES: [Request; 14] = [
         let request = format!("hsetnx {} {field} {}", w.key, word(&w.value));
         let reply = m.with(&w.key, |hash: &mut Hash| {
             let is_new = !hash.contains_key(&field);
-            hash.entry(field).or_insert_with(|| w.value.clone());
+            hash.entry(field).or_insert_with(|| Field::new(&w.value));
             yes(is_new)
         });
         (request, reply)
@@ -315,7 +315,7 @@ pub const HASHES: [Request; 14] = [
     |m, w| {
         let field = w.element(w.number);
         let request = format!("hget {} {field}", w.key);
-        let get = |hash: &mut Hash| bulk(hash.get(&field).map(|value| value.as_str()));
+        let get = |hash: &mut Hash| bulk(hash.get(&field).map(|it| it.value.as_str()));
         (request, m.with(&w.key, get))
     },
     |m, w| {
@@ -324,6 +324,7 @@ pub const HASHES: [Request; 14] = [
         let reply = m.with(&w.key, |hash: &mut Hash| {
             let values = fields.iter().map(|field| hash.get(field));
             let words: Vec<String> = values
+                .map(|field| field.map(|it| &it.value))
                 .map(|value| value.map_or(bulk(None), |v| format!("${} {v}", v.len())))
                 .collect();
             let text = format!("*{} {}", fields.len(), words.join(" "));
@@ -351,19 +352,41 @@ pub const HASHES: [Request; 14] = [
     |m, w| {
         let field = w.element(w.number);
         let request = format!("hstrlen {} {field}", w.key);
-        let len = |hash: &mut Hash| integer(hash.get(&field).map_or(0, String::len));
+        let len = |hash: &mut Hash| integer(hash.get(&field).map_or(0, |it| it.value.len()));
         (request, m.with(&w.key, len))
     },
     |m, w| {
-        let all = |hash: &mut Hash| array(hash.iter().flat_map(|(field, value)| [field, value]));
+        let pairs = |hash: &Hash| -> Vec<String> {
+            let pairs = hash.iter();
+            pairs
+                .flat_map(|(name, field)| [name.clone(), field.value.clone()])
+                .collect()
+        };
+        let all = |hash: &mut Hash| array(pairs(hash));
         (format!("hgetall {}", w.key), m.with(&w.key, all))
+    },
+    |m, w| {
+        let names = |hash: &mut Hash| array(hash.keys());
+        (format!("hkeys {}", w.key), m.with(&w.key, names))
+    },
+    |m, w| {
+        let values = |hash: &mut Hash| array(hash.values().map(|field| &field.value));
+        (format!("hvals {}", w.key), m.with(&w.key, values))
+    },
+    // All of them, as what a part of them would be cannot be foretold.
+    |m, w| {
+        let names = |hash: &mut Hash| array(hash.keys());
+        (
+            format!("hrandfield {} 100000", w.key),
+            m.with(&w.key, names),
+        )
     },
     add_to_field,
     add_to_field,
 ];
 
 /// Numbers and text by turns, some of it too long for a packed hash or a segment.
-fn field_value(n: u32) -> String {
+pub fn field_value(n: u32) -> String {
     match n % 1_000 {
         _ if n.is_multiple_of(3) => n.to_string(),
         850 => "z".repeat(2_000),
@@ -381,7 +404,7 @@ fn set_fields(m: &mut Model, w: &Words) -> (String, String) {
     let request = format!("hset {} {}", w.key, words.join(" "));
     let reply = m.with(&w.key, |hash: &mut Hash| {
         let pairs = pairs.into_iter();
-        let new = pairs.filter(|(f, v)| hash.insert(f.clone(), v.clone()).is_none());
+        let new = pairs.filter(|(f, v)| hash.insert(f.clone(), Field::new(v)).is_none());
         integer(new.count())
     });
     (request, reply)
@@ -392,14 +415,15 @@ fn add_to_field(m: &mut Model, w: &Words) -> (String, String) {
     let amount = if w.last == 7 { i64::MAX } else { w.index };
     let request = format!("hincrby {} {field} {amount}", w.key);
     let reply = m.with(&w.key, |hash: &mut Hash| {
-        let old = hash.get(&field).map_or(Some(0), |value| canonical(value));
+        let old = hash.get(&field).map_or(Some(0), |it| canonical(&it.value));
         let Some(old) = old else {
             return "-ERR hash value is not an integer".to_owned();
         };
         let Some(sum) = old.checked_add(amount) else {
             return "-ERR increment or decrement would overflow".to_owned();
         };
-        hash.insert(field, sum.to_string());
+        let fresh = || Field::new("");
+        hash.entry(field).or_insert_with(fresh).value = sum.to_string();
         integer(sum)
     });
     (request, reply)

@@ -1,5 +1,5 @@
-//! The naive model: a map whose due keys are thrown out whenever time moves, holding plain
-//! collections of the standard library. The random tests and the fuzz target `model` drive it
+//! The naive model: a map whose due keys and fields are thrown out whenever time moves, holding
+//! plain collections of the standard library. The random tests and the fuzz target `model` drive it
 //! beside a server and compare.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,7 +10,10 @@ use mayfly::config::Config;
 use crate::sim::{START, Sim, TempDir};
 
 mod collections;
+mod fields;
 mod zset;
+
+use fields::Field;
 
 /// What a request is made of; each kind takes what it needs.
 pub struct Words {
@@ -71,7 +74,7 @@ impl Words {
 }
 
 pub type List = VecDeque<String>;
-pub type Hash = BTreeMap<String, String>;
+pub type Hash = BTreeMap<String, Field>;
 pub type Set = BTreeSet<String>;
 pub type Zset = BTreeMap<String, f64>;
 
@@ -179,7 +182,7 @@ fn whole(keys: &Keys, key: &str) -> (&'static str, String, String) {
         Some(Value::Text(text)) => ("string", format!("get {key}"), bulk(Some(text))),
         Some(Value::List(list)) => ("list", format!("lrange {key} 0 -1"), array(list)),
         Some(Value::Hash(hash)) => {
-            let pairs = hash.iter().flat_map(|(field, value)| [field, value]);
+            let pairs = hash.iter().flat_map(|(name, field)| [name, &field.value]);
             ("hash", format!("hgetall {key}"), array(pairs))
         }
         Some(Value::Set(set)) => ("set", format!("smembers {key}"), array(set)),
@@ -202,7 +205,13 @@ impl Model {
         self.now += ms;
         let now = self.now;
         for keys in [&mut self.keys, &mut self.other] {
-            keys.retain(|_, (_, deadline)| deadline.is_none_or(|at| at > now));
+            keys.retain(|_, (value, deadline)| {
+                let Value::Hash(hash) = value else {
+                    return deadline.is_none_or(|at| at > now);
+                };
+                fields::drop_dead(hash, now);
+                !hash.is_empty() && deadline.is_none_or(|at| at > now)
+            });
         }
     }
 
@@ -448,13 +457,14 @@ impl Table {
     }
 }
 
-const TABLES: [Table; 7] = [
+const TABLES: [Table; 8] = [
     Table::new(None, &KEYS, 0),
     Table::new(Some(0), &STRINGS, 0),
     Table::new(Some(1), &collections::LISTS, 3),
     Table::new(Some(2), &collections::HASHES, 3),
     Table::new(Some(3), &collections::SETS, 3),
     Table::new(Some(4), &zset::ZSETS, 4),
+    Table::new(Some(2), &fields::FIELDS, 3),
     Table::new(None, &CLEARERS, 0),
 ];
 
@@ -614,8 +624,11 @@ fn flush(m: &mut Model, w: &Words) -> (String, String) {
 }
 
 /// Requests whose replies have no order, and the strings of each of their elements.
-const UNORDERED: [(&str, usize); 7] = [
+const UNORDERED: [(&str, usize); 10] = [
     ("hgetall", 2),
+    ("hkeys", 1),
+    ("hvals", 1),
+    ("hrandfield", 1),
     ("smembers", 1),
     ("sinter", 1),
     ("sunion", 1),
@@ -664,6 +677,9 @@ pub fn assert_same(sim: &mut Sim, model: &Model, names: &[String]) {
             let (name, request, expected) = whole(keys, key);
             sim.expect(&format!("type {key}"), &format!("+{name}"));
             assert_reply(&request, &sim.run(&request), &expected);
+            for (request, expected) in fields::deadlines(keys, key) {
+                sim.expect(&request, &expected);
+            }
         }
         sim.expect("dbsize", &integer(keys.len()));
     }
