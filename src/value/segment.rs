@@ -630,12 +630,13 @@ impl Segment {
         let live = self.records.live_bytes();
         let mut halves = [(0, hashed.len() - high), (1, high)].map(|(side, records)| {
             let prefix = self.prefix << 1 | side;
-            // Some room to grow, so that a half is not rebuilt at once.
+            // Some room to grow, so that a half is not rebuilt at once. All may be in one
+            // half: members that are added in the order of another set with this placement.
             let bytes = live * records / hashed.len().max(1);
             Segment::new(
                 self.records.content,
                 (prefix, self.depth + 1),
-                records + records / 8,
+                (records + records / 8).min(RECORDS_MAX),
                 bytes,
             )
         });

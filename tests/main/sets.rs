@@ -734,3 +734,35 @@ fn events_of_sets() {
         events_of(&mut sim, &[request], events);
     }
 }
+
+/// The members come in the order of the source's pieces, so that all of them go to one side of the
+/// first splits.
+#[test]
+fn a_set_made_in_the_order_of_another_is_scanned_whole() {
+    let mut sim = Sim::new();
+    let members: Vec<String> = (0..6_000).map(|n| format!("m{n}")).collect();
+    for some in members.chunks(500) {
+        let added = format!(":{}", some.len());
+        sim.expect(&format!("sadd s {}", some.join(" ")), &added);
+    }
+    sim.expect("sunionstore t s", ":6000");
+    sim.engine.keyspace.check();
+    let (mut cursor, mut seen) = ("0".to_owned(), BTreeSet::new());
+    loop {
+        let reply = sim.run(&format!("sscan t {cursor}"));
+        let words: Vec<&str> = reply.split(' ').collect();
+        // The cursor, then the members.
+        seen.extend(
+            words[4..]
+                .iter()
+                .skip(1)
+                .step_by(2)
+                .map(|it| it.to_string()),
+        );
+        cursor = words[2].to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 6_000);
+}
