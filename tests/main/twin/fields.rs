@@ -74,7 +74,7 @@ impl Form {
             _ => {
                 let start = if self.is_moment { now } else { 0 };
                 // Often so soon that the next steps see it pass.
-                let ms = if w.number % 4 > 0 {
+                let ms = if !w.number.is_multiple_of(4) {
                     w.ms % 50 + 1
                 } else {
                     w.ms
