@@ -602,6 +602,23 @@ fn ttls_round_to_the_nearest_second() {
     assert!(is_due(at(5), UnixMillis(5)) && !is_due(at(6), UnixMillis(5)));
 }
 
+#[test]
+fn times_of_fields_round_seconds_up() {
+    for (ms, seconds) in [
+        (0, 0),
+        (1, 1),
+        (999, 1),
+        (1_000, 1),
+        (1_001, 2),
+        (70_368_744_177_663, 70_368_744_178),
+    ] {
+        assert_eq!(seconds_up(ms), seconds);
+    }
+    // Whatever a clock says, there is no overflow.
+    assert_eq!(seconds_up(i64::MAX), i64::MAX / 1_000 + 1);
+    assert_eq!(seconds_up(i64::MIN), i64::MIN / 1_000);
+}
+
 /// Runs a saturated pacer for a second and returns how many milliseconds it took of it.
 fn busy_second(pacer: &mut Pacer, turn_us: u64, late_ms: i64) -> u64 {
     let (mut used, mut elapsed) = (0, 0);

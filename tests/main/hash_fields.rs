@@ -398,6 +398,50 @@ fn the_dead_are_reported_before_what_a_command_does() {
 }
 
 #[test]
+fn replies_in_resp3_differ_only_in_null() {
+    for mut sim in all_forms() {
+        sim.run("hello 3");
+        sim.script(
+            "
+            hsetex h ex 10 fields 2 a 1 b 2 => :1
+            hgetex h fields 2 a x => *2 $1 1 _
+            hgetex h persist fields 2 a x => *2 $1 1 _
+            hgetex none ex 10 fields 1 a => *1 _
+            httl h fields 3 a b x => *3 :-1 :10 :-2
+            hexpire h 10 fields 2 a x => *2 :1 :-2
+            hpersist h fields 2 a x => *2 :1 :-2
+            hgetdel h fields 3 a a b => *3 $1 1 _ $1 2
+            hgetdel h fields 1 a => *1 _
+            ",
+        );
+    }
+}
+
+#[test]
+fn only_reads_of_deadlines_report_a_missing_hash() {
+    let mut sim = notifying();
+    sim.expect("config set notify-keyspace-events KEAmn", "+OK");
+    for (request, events) in [
+        (
+            "hsetex h fnx ex 10 fields 1 a 1",
+            "new h, hset h, hexpire h",
+        ),
+        ("hsetex h keepttl fields 1 b 1", "hset h"),
+        ("hsetex g px 0 fields 1 a 1", "new g, hset g, hdel g, del g"),
+        ("hsetex none fxx fields 1 a 1", ""),
+        ("hexpire none 10 fields 1 a", ""),
+        ("hpersist none fields 1 a", ""),
+        ("hgetdel none fields 1 a", ""),
+        ("httl none fields 1 a", "keymiss none"),
+        ("httl h fields 1 x", ""),
+        ("hgetex none fields 1 a", ""),
+        ("hgetex none ex 10 fields 1 a", ""),
+    ] {
+        events_of(&mut sim, &[request], events);
+    }
+}
+
+#[test]
 fn watched_hashes_change_when_fields_die() {
     for mut sim in all_forms() {
         sim.script("hset h a 1 b 2 => :2\nhpexpire h 10 fields 1 a => *1 :1");
