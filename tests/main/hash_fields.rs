@@ -568,3 +568,14 @@ fn fields_that_die_during_a_save_are_not_in_it() {
     other.clock.advance_ms(60);
     other.script("hlen small => :10\nhlen big => :1500\nhget big f1 => $1 1");
 }
+
+#[test]
+fn a_past_time_counts_as_expiry() {
+    for setting in ["del", "expired"] {
+        let mut sim = Sim::new();
+        sim.expect(&format!("config set expire-past-event {setting}"), "+OK");
+        sim.script("hset h a 1 b 2 c 3 => :3\nhexpire h 0 fields 2 a x => *2 :2 :-2");
+        sim.script("hgetex h px 0 fields 1 b => *1 $1 2\nhsetex h pxat 1 fields 1 c 1 => :1");
+        assert_eq!(sim.engine.keyspace.stats.fields_expired_lazily, 3);
+    }
+}
