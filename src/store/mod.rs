@@ -1115,7 +1115,8 @@ impl Live<'_> {
     }
 
     /// The event of fields that were removed because they were given a deadline in the past, as the
-    /// setting `expire-past-event` says. They count as expired either way, unlike keys: so in Redis.
+    /// setting `expire-past-event` says. They count as expired either way, unlike keys: so in
+    /// Redis.
     pub fn past_field_event(&mut self, fields: usize) -> Event {
         self.space.stats.fields_expired_lazily += fields as u64;
         if self.space.past_is_expired {
