@@ -306,7 +306,7 @@ fn set_pairs(live: &mut Live<'_>, args: Args<'_>, name: &str) -> Result<i64, Com
     for i in (2..args.len()).step_by(2) {
         added += i64::from(hash.set(args.get(i), args.get(i + 1)));
     }
-    live.changed(Event::HSET, key);
+    live.changed_by(Event::HSET, key, (args.len() - 2) / 2);
     Ok(added)
 }
 
@@ -397,7 +397,7 @@ fn hdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         removed = args.from(2).filter(|field| hash.remove(field)).count();
     }
     if removed > 0 {
-        live.changed(Event::HDEL, key);
+        live.changed_by(Event::HDEL, key, removed);
         live.drop_empty(key);
     }
     reply.integer(removed as i64);

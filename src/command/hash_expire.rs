@@ -342,13 +342,13 @@ impl Done {
     /// Reports it; removes the hash if its last field is gone.
     fn report(&self, live: &mut Live<'_>, key: &[u8], removal: Event) {
         if self.set > 0 {
-            live.changed(Event::HEXPIRE, key);
+            live.changed_by(Event::HEXPIRE, key, self.set);
         }
         if self.persisted > 0 {
-            live.changed(Event::HPERSIST, key);
+            live.changed_by(Event::HPERSIST, key, self.persisted);
         }
         if self.removed > 0 {
-            live.changed(removal, key);
+            live.changed_by(removal, key, self.removed);
             live.drop_empty(key);
         }
     }
@@ -511,7 +511,7 @@ fn hpersist(
     let key = args.get(1);
     check_type(live, key)?;
     let first = fields_at(args, 2, NOT_POSITIVE)?;
-    let mut done = Done::default();
+    let mut has_changed = false;
     let mut hash = live.hash_mut(key)?;
     reply.array(args.len() - first);
     for field in args.from(first) {
@@ -522,13 +522,16 @@ fn hpersist(
                 Some(None) => NO_DEADLINE,
                 Some(Some(_)) => {
                     hash.set_deadline(field, None);
-                    done.persisted += 1;
+                    has_changed = true;
                     1
                 }
             });
         reply.integer(answer);
     }
-    done.report(live, key, Event::HDEL);
+    if has_changed {
+        // Redis: one change, however many fields there are, unlike HGETEX.
+        live.changed(Event::HPERSIST, key);
+    }
     Ok(())
 }
 
@@ -716,7 +719,7 @@ fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     } else {
         0
     };
-    live.changed(Event::HSET, key);
+    live.changed_by(Event::HSET, key, fields().count());
     if is_past {
         let removal = live.past_field_event(removed);
         live.also(removal, key);

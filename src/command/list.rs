@@ -535,7 +535,7 @@ fn push(
 ) -> Result<(), CommandError> {
     let key = args.get(1);
     let len = push_all(live.list_or_new(key)?, args, end);
-    live.changed(pushed(end), key);
+    live.changed_by(pushed(end), key, args.len() - 2);
     reply.integer(len);
     Ok(())
 }
@@ -550,7 +550,7 @@ fn push_to_existing(
     let mut len = 0;
     if let Some(list) = live.list_mut(key)? {
         len = push_all(list, args, end);
-        live.changed(pushed(end), key);
+        live.changed_by(pushed(end), key, args.len() - 2);
     }
     reply.integer(len);
     Ok(())
@@ -573,8 +573,8 @@ fn rpushx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 }
 
 /// Reports that elements were taken from a list, and drops it if they were the last.
-fn note_taken(live: &mut Live<'_>, key: &[u8], event: Event, is_emptied: bool) {
-    live.changed(event, key);
+fn note_taken(live: &mut Live<'_>, key: &[u8], event: Event, taken: usize, is_emptied: bool) {
+    live.changed_by(event, key, taken);
     if is_emptied {
         live.drop_empty(key);
     }
@@ -593,7 +593,7 @@ fn take_one(
     reply_string(reply, list.view().peek(end));
     list.remove_end(end, 1);
     let is_emptied = list.view().is_empty();
-    note_taken(live, key, popped(end), is_emptied);
+    note_taken(live, key, popped(end), 1, is_emptied);
     Ok(true)
 }
 
@@ -623,7 +623,7 @@ fn take_many(
     if count > 0 {
         list.remove_end(end, count);
         let is_emptied = list.view().is_empty();
-        note_taken(live, key, popped(end), is_emptied);
+        note_taken(live, key, popped(end), count, is_emptied);
     }
     Ok(true)
 }
@@ -742,7 +742,7 @@ fn lrem(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         removed = list.remove_equal(args.get(3), limit, end);
         let is_emptied = list.view().is_empty();
         if removed > 0 {
-            note_taken(live, key, Event::LREM, is_emptied);
+            note_taken(live, key, Event::LREM, removed, is_emptied);
         }
     }
     reply.integer(removed as i64);
@@ -757,7 +757,7 @@ fn ltrim(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         let kept = span(start, stop, len);
         if kept.len() < len {
             list.trim(kept.start, kept.len());
-            note_taken(live, key, Event::LTRIM, kept.is_empty());
+            note_taken(live, key, Event::LTRIM, len - kept.len(), kept.is_empty());
         } else {
             // The event comes even so, but there is nothing to save.
             live.also(Event::LTRIM, key);

@@ -337,7 +337,7 @@ fn sadd(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let mut set = live.set_or_new(key, args.get(2), args.len() - 2)?;
     let added = args.from(2).filter(|member| set.add(member)).count();
     if added > 0 {
-        live.changed(Event::SADD, key);
+        live.changed_by(Event::SADD, key, added);
     }
     reply.integer(added as i64);
     Ok(())
@@ -350,7 +350,7 @@ fn srem(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         removed = args.from(2).filter(|member| set.remove(member)).count();
     }
     if removed > 0 {
-        live.changed(Event::SREM, key);
+        live.changed_by(Event::SREM, key, removed);
         live.drop_empty(key);
     }
     reply.integer(removed as i64);
@@ -442,12 +442,12 @@ fn spop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             let members = set.view().iter();
             members.for_each(|member| reply_member(reply, member));
             live.remove(key);
-            live.changed(Event::SPOP, key);
+            live.changed_by(Event::SPOP, key, len);
             live.also(Event::DEL, key);
             return Ok(());
         }
     }
-    live.changed(Event::SPOP, key);
+    live.changed_by(Event::SPOP, key, count.unwrap_or(1));
     live.drop_empty(key);
     Ok(())
 }

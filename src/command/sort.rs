@@ -462,7 +462,7 @@ fn store(live: &mut Live<'_>, key: &[u8], items: &[Vec<u8>]) -> Result<(), Comma
     for item in items {
         list.push(End::Back, item);
     }
-    live.changed(Event::SORT_STORE, key);
+    live.changed_by(Event::SORT_STORE, key, items.len());
     Ok(())
 }
 

@@ -451,7 +451,7 @@ fn add(
         } else {
             Event::ZADD
         };
-        live.changed(event, key);
+        live.changed_by(event, key, (added + changed) as usize);
     }
     match last {
         Some((_, score)) if options.increments => reply.double(score),
@@ -480,7 +480,7 @@ fn zrem(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             .count();
     }
     if removed > 0 {
-        live.changed(Event::ZREM, key);
+        live.changed_by(Event::ZREM, key, removed);
         live.drop_empty(key);
     }
     reply.integer(removed as i64);

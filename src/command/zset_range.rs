@@ -522,11 +522,11 @@ pub(super) fn cut(
     if removed == len {
         // All at once, to be freed bit by bit.
         live.remove(key);
-        live.changed(event, key);
+        live.changed_by(event, key, removed);
         live.also(Event::DEL, key);
     } else {
         zset.remove_ranks(ranks.start, removed, |_, _| {});
-        live.changed(event, key);
+        live.changed_by(event, key, removed);
     }
     Ok(removed)
 }

@@ -993,7 +993,14 @@ impl Live<'_> {
     /// Records that the command changed a key, and counts one change.
     #[inline]
     pub fn changed(&mut self, event: Event, key: &[u8]) {
-        self.space.changes.count(1);
+        self.changed_by(event, key, 1);
+    }
+
+    /// Records that the command changed so many elements of a key, each of which counts as a
+    /// change.
+    #[inline]
+    pub fn changed_by(&mut self, event: Event, key: &[u8], elements: usize) {
+        self.space.changes.count(elements as u64);
         self.space.changes.record(self.db as u16, event, key);
     }
 

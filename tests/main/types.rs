@@ -390,3 +390,94 @@ fn events_of_keys_are_the_same_for_every_type() {
         }
     }
 }
+
+/// What INFO calls `rdb_changes_since_last_save`, which save points count by; from Redis 8.2.3.
+const CHANGES: &[(&str, u64)] = &[
+    ("set a 1", 1),
+    ("mset a 1 b 2 c 3", 3),
+    ("msetnx x 1 y 2", 2),
+    ("del a b c", 3),
+    ("unlink x", 1),
+    ("append q x", 1),
+    ("incr n", 1),
+    ("expire n 100", 1),
+    ("persist n", 1),
+    ("getdel n", 1),
+    ("getex q ex 10", 1),
+    ("getex q persist", 1),
+    ("setrange q 0 abc", 1),
+    ("rpush l a b c d", 4),
+    ("lpush l a", 1),
+    ("lpop l 2", 2),
+    ("lrem l 0 a", 0),
+    ("rpush l k k k", 3),
+    ("lrem l 0 k", 3),
+    ("ltrim l 0 0", 2),
+    ("linsert l before c z", 0),
+    ("lset l 0 q", 1),
+    ("rpush l 1 2 3 4", 4),
+    ("lmpop 1 l left count 2", 2),
+    ("lmove l l left right", 1),
+    ("rpoplpush l l2", 1),
+    ("sadd s a b c d", 4),
+    ("srem s a b", 2),
+    ("sadd s q w e r t", 5),
+    ("spop s 3", 3),
+    ("spop s", 1),
+    ("spop s 2", 2),
+    ("sadd s A B C D E", 5),
+    ("smove s s9 A", 2),
+    ("sunionstore s3 s s9", 1),
+    ("sinterstore s4 s s9", 0),
+    ("hset h a 1 b 2 c 3", 3),
+    ("hset h a 1", 1),
+    ("hmset h a 2 b 3", 2),
+    ("hsetnx h z 1", 1),
+    ("hincrby h n 1", 1),
+    ("hincrbyfloat h n 1.5", 1),
+    ("hdel h a b", 2),
+    ("hexpire h 100 fields 2 c z", 2),
+    ("hpersist h fields 2 c z", 1),
+    ("hgetex h ex 10 fields 2 c z", 2),
+    ("hgetex h persist fields 2 c z", 2),
+    ("hsetex h ex 10 fields 2 c 1 d 2", 2),
+    ("hsetex h fields 2 c 1 d 2", 2),
+    ("hsetex h px 0 fields 1 d 2", 1),
+    ("hgetdel h fields 2 c z", 2),
+    ("hexpire h 0 fields 1 n", 1),
+    ("zadd z 1 a 2 b 3 c", 3),
+    ("zadd z 2 a 2 b", 1),
+    ("zadd z ch 5 a 6 b 7 d", 3),
+    ("zincrby z 1 a", 1),
+    ("zrem z a b", 2),
+    ("zadd z 1 a 2 b 3 c 4 d 5 e", 4),
+    ("zpopmin z 2", 2),
+    ("zremrangebyrank z 0 1", 2),
+    ("zadd z 1 a 2 b 3 c 4 d 5 e", 4),
+    ("zremrangebyscore z 1 2", 2),
+    ("zrangestore z2 z 0 -1", 1),
+    ("zunionstore z3 2 z z2", 1),
+    ("zinterstore z3 2 z z2", 1),
+    ("zdiffstore z4 2 z nokey", 1),
+    ("zmpop 1 z min count 2", 2),
+    ("rename l2 l3", 1),
+    ("copy l3 l4", 1),
+    ("move l4 1", 1),
+    ("sort l store l5", 2),
+    ("swapdb 0 1", 1),
+    ("flushdb", 1),
+    ("set a 1", 1),
+    ("flushall", 13),
+    ("swapdb 0 1", 1),
+];
+
+#[test]
+fn changes_are_counted_as_in_redis() {
+    let mut sim = Sim::new();
+    for &(request, changes) in CHANGES {
+        let before = sim.engine.keyspace.changes.dirty();
+        sim.run(request);
+        let counted = sim.engine.keyspace.changes.dirty() - before;
+        assert_eq!(counted, changes, "{request}");
+    }
+}
