@@ -473,10 +473,11 @@ fn hrandfield(
         reply.array(0);
         return Ok(());
     };
-    let draws = draws_from(count, hash.len())?;
     let is_flat = has_values && reply.protocol() == Protocol::Resp2;
-    reply.array(if is_flat { 2 * draws } else { draws });
-    let mut answer = |Element { member, value, .. }: Element<'_>| {
+    let begin = |reply: &mut Reply<'_>, draws| {
+        reply.array(if is_flat { 2 * draws } else { draws });
+    };
+    let answer = |reply: &mut Reply<'_>, Element { member, value, .. }: Element<'_>| {
         if has_values && !is_flat {
             reply.array(2);
         }
@@ -485,13 +486,17 @@ fn hrandfield(
             reply_string(reply, Some(value));
         }
     };
+    let draws = draws_from(count, usize::MAX)?;
     if count >= 0 {
-        hash.sample(draws, &mut rng, answer);
+        // Drawn first: to count the living may take longer than to draw some.
+        let mut drawn = Vec::new();
+        hash.sample(draws, &mut rng, |element| drawn.push(element));
+        begin(reply, drawn.len());
+        drawn.into_iter().for_each(|element| answer(reply, element));
     } else {
-        // As many replies as were announced: no hash is empty.
-        for _ in 0..draws {
-            hash.random(&mut rng).map(&mut answer);
-        }
+        // As many replies as are announced: no hash is empty.
+        begin(reply, draws);
+        hash.draw(draws, &mut rng, |element| answer(reply, element));
     }
     Ok(())
 }

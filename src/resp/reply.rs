@@ -71,7 +71,9 @@ impl<'a> Reply<'a> {
 
     /// An error: its code word and text, `ERR syntax error`; line ends in it become spaces.
     pub fn error(&mut self, line: &[u8]) {
-        self.one_line(b"-", line);
+        // What a client sent may end it.
+        let end = line.iter().rposition(|byte| !b"\r\n".contains(byte));
+        self.one_line(b"-", &line[..end.map_or(0, |end| end + 1)]);
     }
 
     /// An integer.
@@ -266,7 +268,7 @@ mod tests {
                 "-ERR no  way\r\n",
                 "-ERR no  way\r\n",
             ),
-            (|r| r.error(b"A x\n"), "-A x \r\n", "-A x \r\n"),
+            (|r| r.error(b"A x\n"), "-A x\r\n", "-A x\r\n"),
             (|r| r.integer(0), ":0\r\n", ":0\r\n"),
             (|r| r.integer(10), ":10\r\n", ":10\r\n"),
             (|r| r.integer(-1), ":-1\r\n", ":-1\r\n"),

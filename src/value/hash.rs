@@ -355,6 +355,16 @@ impl<'a> HashRef<'a> {
         }
     }
 
+    /// Calls `found` for `count` random fields, independent of each other, if there are any.
+    pub fn draw(self, count: usize, rng: &mut SmallRng, found: impl FnMut(Element<'a>)) {
+        match self.form {
+            Form::Packed(_) | Form::Dated(_) => {
+                (0..count).filter_map(|_| self.random(rng)).for_each(found);
+            }
+            Form::Big(hash) => hash.draw(count, self.now, rng, found),
+        }
+    }
+
     /// Calls `found` for `count` different fields, or all if there are not so many, every choice
     /// being equally likely; the order is not random.
     pub fn sample(self, count: usize, rng: &mut SmallRng, found: impl FnMut(Element<'a>)) {

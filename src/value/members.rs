@@ -57,6 +57,9 @@ const DEPTH_MAX: u8 = 32;
 const TRIES_MAX: usize = 256;
 /// A sample of more than this share of all elements is drawn by walking over everything.
 const SAMPLE_BY_WALK: usize = 3;
+/// How many trials for each element of a sample may meet dead ones, or the same again, before all
+/// are walked over.
+const TRIES_PER_SAMPLE: usize = 4;
 /// Removals between two looks at a neighbour of a sparse segment.
 const MERGE_STEP: usize = 8;
 
@@ -289,6 +292,26 @@ impl Members {
 
     /// A random living element, all equally likely; none if there is none.
     pub fn random(&self, now: UnixMillis, rng: &mut SmallRng) -> Option<Element<'_>> {
+        self.random_by_trial(now, rng).or_else(|| {
+            // Nearly all are dead.
+            let living = self.len - self.dead(now);
+            let mut nth = rng.random_range(0..living.max(1));
+            for (at, segment) in self.segments.iter().enumerate() {
+                let living = segment.len() - self.dead_in(at, now);
+                if nth < living {
+                    return segment
+                        .iter()
+                        .filter(|element| !element.is_dead(now))
+                        .nth(nth);
+                }
+                nth -= living;
+            }
+            None
+        })
+    }
+
+    /// The same; none as well if too many draws meet dead ones.
+    fn random_by_trial(&self, now: UnixMillis, rng: &mut SmallRng) -> Option<Element<'_>> {
         for _ in 0..TRIES_MAX {
             let (segment, bucket) = self.random_place(rng)?;
             let drawn = self.segments[segment].bucket(bucket)?;
@@ -296,20 +319,30 @@ impl Members {
                 return Some(drawn);
             }
         }
-        // Nearly all are dead.
-        let living = self.len - self.dead(now);
-        let mut nth = rng.random_range(0..living.max(1));
-        for (at, segment) in self.segments.iter().enumerate() {
-            let living = segment.len() - self.dead_in(at, now);
-            if nth < living {
-                return segment
-                    .iter()
-                    .filter(|element| !element.is_dead(now))
-                    .nth(nth);
-            }
-            nth -= living;
-        }
         None
+    }
+
+    /// Calls `found` for `count` random living elements, independent of each other, if there are
+    /// any.
+    pub fn draw<'a>(
+        &'a self,
+        count: usize,
+        now: UnixMillis,
+        rng: &mut SmallRng,
+        mut found: impl FnMut(Element<'a>),
+    ) {
+        for done in 0..count {
+            if let Some(drawn) = self.random_by_trial(now, rng) {
+                found(drawn);
+                continue;
+            }
+            // Nearly all are dead: they are looked at once, not for every draw.
+            let living: Vec<Element<'_>> = self.living(now).collect();
+            if !living.is_empty() {
+                (done..count).for_each(|_| found(living[rng.random_range(0..living.len())]));
+            }
+            return;
+        }
     }
 
     /// Removes a random element after handing it to `taken`; false if there is none.
@@ -336,22 +369,34 @@ impl Members {
         rng: &mut SmallRng,
         mut found: impl FnMut(Element<'a>),
     ) {
-        let dead = self.dead(now);
-        let living = self.len - dead;
-        if count.saturating_mul(SAMPLE_BY_WALK) >= living || dead > living {
-            sample_by_walk(self.living(now), living, count, rng).for_each(found);
+        if count.saturating_mul(SAMPLE_BY_WALK) < self.len
+            && let Some(places) = self.sample_places(count, now, rng)
+        {
+            for (segment, bucket) in places {
+                self.segments[segment].bucket(bucket).map(&mut found);
+            }
             return;
         }
+        let living = self.len - self.dead(now);
+        sample_by_walk(self.living(now), living, count, rng).for_each(found);
+    }
+
+    /// Different places of living elements, by trial; none if too many trials meet dead ones.
+    fn sample_places(
+        &self,
+        count: usize,
+        now: UnixMillis,
+        rng: &mut SmallRng,
+    ) -> Option<HashTable<(usize, usize)>> {
         let mut drawn = HashTable::with_capacity(count);
-        while drawn.len() < count {
-            let Some(place) = self.random_place(rng) else {
-                return;
-            };
-            let (segment, bucket) = place;
-            let element = self.segments[segment].bucket(bucket);
-            let Some(element) = element.filter(|element| !element.is_dead(now)) else {
+        for _ in 0..count * TRIES_PER_SAMPLE + TRIES_MAX {
+            if drawn.len() == count {
+                return Some(drawn);
+            }
+            let place @ (segment, bucket) = self.random_place(rng)?;
+            if self.segments[segment].bucket(bucket)?.is_dead(now) {
                 continue;
-            };
+            }
             let hash = |&(segment, bucket): &(usize, usize)| {
                 // Fibonacci hashing; nobody can choose what is drawn.
                 ((segment as u64) << 16 ^ bucket as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -359,9 +404,9 @@ impl Members {
             let entry = drawn.entry(hash(&place), |other| *other == place, hash);
             if let hashbrown::hash_table::Entry::Vacant(vacant) = entry {
                 vacant.insert(place);
-                found(element);
             }
         }
+        (drawn.len() == count).then_some(drawn)
     }
 
     /// The pieces as they are now. The next change of one that is still held copies it.

@@ -830,3 +830,22 @@ fn randomkey_finds_the_living_among_many_dead() {
     sim.expect("randomkey", "$-1");
     sim.expect("dbsize", ":0");
 }
+
+#[test]
+fn errors_do_not_end_with_what_looks_like_the_end_of_a_line() {
+    let mut sim = Sim::new();
+    sim.expect("set k v", "+OK");
+    let unsupported = |option: &str| format!("-ERR Unsupported option {option}\r\n").into_bytes();
+    for (sent, quoted) in [
+        (&b"x\r\n"[..], "x"),
+        (b"\r\n\r\n", ""),
+        (b"\r\nx", "  x"),
+        (b" \n", " "),
+        (b"x\n\0y", "x"),
+    ] {
+        assert_eq!(
+            sim.ask(&[b"expire", b"k", b"10", sent]),
+            unsupported(quoted)
+        );
+    }
+}
