@@ -119,6 +119,7 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
         sessions, keyspace, ..
     } = engine;
     let table = table();
+    let mut has_members = false;
     for &(key, count) in batch {
         let session = &mut sessions[key];
         let db = session.db;
@@ -128,14 +129,37 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
             let row = table.find(ranges[0].of(source)).unwrap_or(ROW_NONE);
             request.row = row;
             request.hash = None;
-            if row != ROW_NONE
-                && let Some(spec) = table.entry(row).row.keys.first()
-                && let Some(range) = ranges.get(spec.first_key())
-            {
-                request.hash = Some(keyspace.look_ahead(db, range.of(source)));
+            if row != ROW_NONE {
+                let entry = table.entry(row);
+                has_members |= entry.has_member;
+                if let Some(spec) = entry.row.keys.first()
+                    && let Some(range) = ranges.get(spec.first_key())
+                {
+                    request.hash = Some(keyspace.look_ahead(db, range.of(source)));
+                }
             }
         }
     }
+    for &(key, count) in batch {
+        let session = &mut sessions[key];
+        let db = session.db;
+        let (requests, _, _) = session.input.upcoming(count);
+        for request in requests {
+            if let Some(hash) = request.hash {
+                keyspace.look_at_entry(db, hash);
+            }
+        }
+    }
+    if has_members {
+        look_at_members(engine, batch);
+    }
+}
+
+/// The last pass: over the first members of those commands that have one.
+fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
+    let Engine {
+        sessions, keyspace, ..
+    } = engine;
     let mut members = [(0, 0, 0); BATCH_MAX];
     let mut found = 0;
     for &(key, count) in batch {
@@ -143,11 +167,8 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
         let db = session.db;
         let (requests, args, source) = session.input.upcoming(count);
         for request in requests {
-            let Some(hash) = request.hash else {
-                continue;
-            };
-            keyspace.look_at_entry(db, hash);
-            if table.entry(request.row).has_member
+            if let Some(hash) = request.hash
+                && table().entry(request.row).has_member
                 && let Some(range) = request.ranges(args).get(MEMBER_AT)
             {
                 members[found] = (db, hash, keyspace.hash_member(range.of(source)));
