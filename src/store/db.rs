@@ -285,7 +285,7 @@ impl Db {
         match what {
             Filed::Keys => self.refile_key(hash, item),
             Filed::Fields => {
-                let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, i)| i == item);
+                let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
                 if let Some(slot) = self.table.find_by_mut(hash, is_it)
                     && let Some((deadline, _)) = fields::filed(slot)
                 {
@@ -299,7 +299,7 @@ impl Db {
     /// Files a hash anew by the soonest deadline of its fields, or no more if it has no volatile
     /// ones.
     pub fn file_fields(&mut self, hash: u64, item: ItemRef) {
-        let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, other)| other == item);
+        let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
         let Some(slot) = self.table.find_by_mut(hash, is_it) else {
             return;
         };

@@ -41,6 +41,11 @@ pub fn filed(slot: &Slot) -> Option<(Deadline, ItemRef)> {
     }
 }
 
+/// Whether an entry holds the hash that an item of the index names.
+pub fn is_filed_at(slot: &Slot, item: ItemRef) -> bool {
+    filed(slot).is_some_and(|(_, other)| other == item)
+}
+
 /// Notes where a dated hash is filed.
 pub fn set_filed(slot: &mut Slot, filed: Option<(Deadline, ItemRef)>) {
     match slot.value_mut() {

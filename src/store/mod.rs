@@ -335,15 +335,14 @@ impl Keyspace {
     }
 
     /// Removes due fields of the hash that an item names, about as many as are looked at in one
-    /// step, and files it anew if that was all; the hash itself if all its fields are due. How many
-    /// fields there were, and whether no more are due.
+    /// step, and files it anew if that was all; the hash itself if all its fields are due.
     fn expire_fields(
         &mut self,
         db: usize,
         (item, hash): (ItemRef, u64),
         now: UnixMillis,
         is_lazy: bool,
-    ) -> (u64, bool) {
+    ) {
         let Keyspace {
             dbs,
             changes,
@@ -354,16 +353,15 @@ impl Keyspace {
             ..
         } = self;
         let number = dbs[db].cut_number;
-        let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, other)| other == item);
+        let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
         let Some(slot) = dbs[db].table.find_by_mut(hash, is_it) else {
-            return (0, true);
+            return;
         };
         let expired = if is_lazy {
             &mut stats.fields_expired_lazily
         } else {
             &mut stats.fields_expired_actively
         };
-        let before = *expired;
         let mut losses = Losses {
             changes,
             lag,
@@ -375,7 +373,7 @@ impl Keyspace {
         if fields::is_dead(slot, now) {
             // As of a dead key, a snapshot needs nothing of it.
             dbs[db].remove_by(None, graveyard, hash, is_it, |slot| losses.hash(slot));
-            return (*losses.expired - before, true);
+            return;
         }
         let mut is_over = true;
         if fields::may_be_due(slot, now) {
@@ -388,11 +386,9 @@ impl Keyspace {
             let gone = |deadline| losses.field(&key, deadline);
             is_over = fields::expire(slot, now, FIELDS_PER_STEP, gone);
         }
-        let removed = *losses.expired - before;
         if is_over {
             dbs[db].file_fields(hash, item);
         }
-        (removed, is_over)
     }
 
     /// Removes due fields of a hash before it is copied or watched, as many as DBSIZE would remove
@@ -496,7 +492,7 @@ impl Keyspace {
         index.draw_current(limit, &mut drawn);
         self.fetch(db, &drawn);
         for &(item, hash) in &drawn {
-            let is_it = |slot: &Slot| fields::filed(slot).is_some_and(|(_, other)| other == item);
+            let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
             let slot = self.dbs[db].table.find_by(hash, is_it);
             if slot.is_some_and(|slot| fields::is_dead(slot, reading.now)) {
                 self.expire_fields(db, (item, hash), reading.now, false);
@@ -687,7 +683,7 @@ impl Keyspace {
         self.dbs[db].table.find(hash, key).is_some()
     }
 
-    /// Hashes of a database with volatile fields of which none is known to be due.
+    /// Hashes of a database with volatile fields, dead ones among them until they are removed.
     pub fn dated_len(&self, db: usize) -> usize {
         self.dbs[db].fields.len()
     }
