@@ -171,7 +171,7 @@ fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
                 && table().entry(request.row).has_member
                 && let Some(range) = request.ranges(args).get(MEMBER_AT)
             {
-                members[found] = (db, hash, keyspace.hash_member(range.of(source)));
+                members[found] = (db, hash, keyspace.hash(range.of(source)));
                 found += 1;
             }
         }

@@ -189,15 +189,22 @@ pub struct TtlOption<'a> {
 }
 
 impl<'a> TtlOption<'a> {
+    /// What the word of such an option says; none if it is no such word.
+    #[inline]
+    pub fn meaning(word: &[u8]) -> Option<(Unit, Basis)> {
+        let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+        match word.len() {
+            2 if is("ex") => Some((Unit::Seconds, Basis::Relative)),
+            2 if is("px") => Some((Unit::Millis, Basis::Relative)),
+            4 if is("exat") => Some((Unit::Seconds, Basis::Absolute)),
+            4 if is("pxat") => Some((Unit::Millis, Basis::Absolute)),
+            _ => None,
+        }
+    }
+
     /// The option at argument `i`, if it is one and its number follows.
     pub fn parse(args: Args<'a>, i: usize) -> Option<TtlOption<'a>> {
-        let (unit, basis) = match args.get(i).len() {
-            2 if args.is(i, "ex") => (Unit::Seconds, Basis::Relative),
-            2 if args.is(i, "px") => (Unit::Millis, Basis::Relative),
-            4 if args.is(i, "exat") => (Unit::Seconds, Basis::Absolute),
-            4 if args.is(i, "pxat") => (Unit::Millis, Basis::Absolute),
-            _ => return None,
-        };
+        let (unit, basis) = TtlOption::meaning(args.get(i))?;
         args.at(i + 1).map(|number| TtlOption {
             unit,
             basis,

@@ -13,6 +13,7 @@ use super::expire::{CONDITION, Conditions, TtlOption};
 use super::hash::FIELD_VALUE;
 use super::reply_string;
 use super::row::*;
+use super::string::{GETEX_EXPIRATION, MSETEX_EXPIRATION};
 use crate::clock::Reading;
 use crate::expiry::{self, Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
@@ -208,7 +209,7 @@ pub const COMMANDS: &[Row] = &[
         summary: "Reads fields of a hash and changes when they end.",
         args: &[
             Arg::key("key"),
-            Arg::one_of("expiration", HGETEX_EXPIRATION).optional(),
+            Arg::one_of("expiration", GETEX_EXPIRATION).optional(),
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
@@ -227,7 +228,7 @@ pub const COMMANDS: &[Row] = &[
         args: &[
             Arg::key("key"),
             Arg::one_of("condition", HSETEX_CONDITION).optional(),
-            Arg::one_of("expiration", HSETEX_EXPIRATION).optional(),
+            Arg::one_of("expiration", MSETEX_EXPIRATION).optional(),
             Arg::block("fields", FIELDS_AND_VALUES).token("FIELDS"),
         ],
         subcommands: &[],
@@ -265,23 +266,7 @@ const FIELDS_AND_VALUES: &[Arg] = &[
     Arg::block("data", FIELD_VALUE).multiple(),
 ];
 
-const HGETEX_EXPIRATION: &[Arg] = &[
-    Arg::new("seconds", ArgKind::Integer).token("EX"),
-    Arg::new("milliseconds", ArgKind::Integer).token("PX"),
-    Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-    Arg::new("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-    Arg::word("persist", "PERSIST"),
-];
-
 const HSETEX_CONDITION: &[Arg] = &[Arg::word("fnx", "FNX"), Arg::word("fxx", "FXX")];
-
-const HSETEX_EXPIRATION: &[Arg] = &[
-    Arg::new("seconds", ArgKind::Integer).token("EX"),
-    Arg::new("milliseconds", ArgKind::Integer).token("PX"),
-    Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-    Arg::new("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-    Arg::word("keepttl", "KEEPTTL"),
-];
 
 /// The deadline of fields that a number asks for; one that has come is none to refuse.
 fn field_deadline(
@@ -640,9 +625,7 @@ impl HsetexOptions {
                 continue;
             }
             let is_keep = args.is(i, "keepttl");
-            let is_ttl = ["ex", "px", "exat", "pxat"]
-                .iter()
-                .any(|word| args.is(i, word));
+            let is_ttl = TtlOption::meaning(args.get(i)).is_some();
             if !is_keep && !is_ttl {
                 return Err(args.refused("ERR unknown argument: ", i, ""));
             }
@@ -671,11 +654,10 @@ impl HsetexOptions {
     /// as it says.
     fn check_fields(&self, args: Args<'_>, at: usize) -> Result<(), CommandError> {
         let wrong_arity = || CommandError::WrongArity("hsetex".to_owned());
-        let given = args
-            .len()
-            .checked_sub(self.first + 2)
-            .ok_or_else(wrong_arity)?
-            + 2;
+        let given = args.len().saturating_sub(self.first);
+        if given < 2 {
+            return Err(wrong_arity());
+        }
         let count = parse_i64(args.get(at + 1)).filter(|count| (1..1 << 31).contains(count));
         let count = count.ok_or(CommandError::text("ERR invalid number of fields"))?;
         if given as i64 != 2 * count {

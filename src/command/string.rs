@@ -420,8 +420,8 @@ const SET_CONDITION: &[Arg] = &[
 /// When MSETEX stores at all.
 const MSETEX_CONDITION: &[Arg] = &[Arg::word("nx", "NX"), Arg::word("xx", "XX")];
 
-/// What MSETEX does with the deadlines.
-const MSETEX_EXPIRATION: &[Arg] = &[
+/// What MSETEX and HSETEX do with the deadlines.
+pub(super) const MSETEX_EXPIRATION: &[Arg] = &[
     Arg::new("seconds", ArgKind::Integer).token("EX"),
     Arg::new("milliseconds", ArgKind::Integer).token("PX"),
     Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
@@ -446,8 +446,8 @@ const SET_EXPIRATION: &[Arg] = &[
     Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
 ];
 
-/// What GETEX does with the deadline.
-const GETEX_EXPIRATION: &[Arg] = &[
+/// What GETEX and HGETEX do with the deadline.
+pub(super) const GETEX_EXPIRATION: &[Arg] = &[
     Arg::new("seconds", ArgKind::Integer).token("EX"),
     Arg::new("milliseconds", ArgKind::Integer).token("PX"),
     Arg::new("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),

@@ -256,15 +256,11 @@ impl Live<'_> {
     pub fn list_mut(&mut self, key: &[u8]) -> Result<Option<ListMut<'_>>, CommandError> {
         let limit = self.space.limits.list;
         let found = self.edit(key, Kind::List)?;
-        Ok(found.map(
-            |Found {
-                 slot, graveyard, ..
-             }| ListMut {
-                slot,
-                graveyard,
-                limit,
-            },
-        ))
+        Ok(found.map(|found| ListMut {
+            slot: found.slot,
+            graveyard: found.graveyard,
+            limit,
+        }))
     }
 
     /// The same; a missing key becomes an empty list, to which the caller must add something.
@@ -1047,20 +1043,19 @@ impl FieldsMut<'_> {
 
     /// Adds a field with all it has.
     fn load(&mut self, field: &[u8], value: &[u8], deadline: Option<Deadline>) {
+        let Some(at) = deadline else {
+            self.set(field, value);
+            return;
+        };
         if let Some(members) = self.big()
-            && deadline.is_some()
             && !members.contains(members.hash(field), field)
         {
             // At once: a deadline that came later would make a hole of the record.
             members.add(members.hash(field), field, value, deadline);
             self.slot.set_dated();
-            deadline
-                .into_iter()
-                .for_each(|deadline| self.file(deadline));
-            return;
-        }
-        self.set(field, value);
-        if deadline.is_some() {
+            self.file(at);
+        } else {
+            self.set(field, value);
             self.set_deadline(field, deadline);
         }
     }

@@ -284,15 +284,7 @@ impl Db {
     pub fn refile(&mut self, what: Filed, hash: u64, item: ItemRef) {
         match what {
             Filed::Keys => self.refile_key(hash, item),
-            Filed::Fields => {
-                let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
-                if let Some(slot) = self.table.find_by_mut(hash, is_it)
-                    && let Some((deadline, _)) = fields::filed(slot)
-                {
-                    let moved = self.fields.refile(item, deadline);
-                    fields::set_filed(slot, Some((deadline, moved)));
-                }
-            }
+            Filed::Fields => self.file_fields(hash, item),
         }
     }
 

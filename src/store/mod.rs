@@ -234,7 +234,7 @@ impl Keyspace {
             .filter(|db| db.cut_number.is_some())
     }
 
-    /// The placement hash of a key.
+    /// The placement hash of a key, a member or a field.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         let (address, len, hash) = self.remembered.get();
@@ -256,12 +256,6 @@ impl Keyspace {
     #[inline]
     pub fn look_at_entry(&self, db: usize, hash: u64) {
         self.dbs[db].table.prefetch_entry(hash);
-    }
-
-    /// The placement hash of a member of a set or a field of a hash.
-    #[inline]
-    pub fn hash_member(&self, member: &[u8]) -> u64 {
-        self.placement.hash(member)
     }
 
     /// Look-ahead, pass 3: asks for the member of a big set or hash, found by both hashes.

@@ -81,11 +81,6 @@ impl Shape {
             Shape::Dated => FILED_BYTES,
         }
     }
-
-    /// A field with nothing after its value.
-    fn items<'a>(self, field: &'a [u8], value: &'a [u8]) -> ([&'a [u8]; 3], usize) {
-        ([field, value, b""], self.step())
-    }
 }
 
 /// The packed string of a small hash, without what stands before it.
@@ -126,8 +121,9 @@ pub fn set_in_small<B: Buffer>(
         packed::replace(&mut inner, at, value);
         return Stored::Replaced;
     }
-    let (items, step) = shape.items(field, value);
-    let size = items[..step]
+    let step = shape.step();
+    let items = &[field, value, b""][..step];
+    let size = items
         .iter()
         .map(|item| packed::item_bytes(item.len()))
         .sum::<usize>();
@@ -135,7 +131,7 @@ pub fn set_in_small<B: Buffer>(
     {
         return Stored::MustGrow;
     }
-    packed::push_back(&mut inner, &items[..step]);
+    packed::push_back(&mut inner, items);
     Stored::New
 }
 

@@ -296,18 +296,7 @@ impl Members {
         self.random_by_trial(now, rng).or_else(|| {
             // Nearly all are dead.
             let living = self.len - self.dead(now);
-            let mut nth = rng.random_range(0..living.max(1));
-            for (at, segment) in self.segments.iter().enumerate() {
-                let living = segment.len() - self.dead_in(at, now);
-                if nth < living {
-                    return segment
-                        .iter()
-                        .filter(|element| !element.is_dead(now))
-                        .nth(nth);
-                }
-                nth -= living;
-            }
-            None
+            self.living(now).nth(rng.random_range(0..living.max(1)))
         })
     }
 
