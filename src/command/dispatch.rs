@@ -33,6 +33,7 @@ use crate::resp::output::Mark;
 use crate::resp::reply::QUEUED;
 use crate::resp::request::ArgRange;
 use crate::store::entry::Slot;
+use crate::value::members::Members;
 
 /// Requests executed between two readings of the clock, and looked ahead at together.
 pub const BATCH_MAX: usize = 32;
@@ -124,18 +125,30 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
         let session = &mut sessions[key];
         let db = session.db;
         let (requests, args, source) = session.input.upcoming(count);
+        let mut last_name: (&[u8], u16) = (b"", ROW_NONE);
+        let mut last_key: Option<(&[u8], u64)> = None;
         for request in requests {
             let ranges = request.ranges(args);
-            let row = table.find(ranges[0].of(source)).unwrap_or(ROW_NONE);
+            let name = ranges[0].of(source);
+            if name != last_name.0 {
+                last_name = (name, table.find(name).unwrap_or(ROW_NONE));
+            }
+            let row = last_name.1;
             request.row = row;
             request.hash = None;
+            request.member_hash = None;
             if row != ROW_NONE {
                 let entry = table.entry(row);
                 has_members |= entry.has_member;
                 if let Some(spec) = entry.row.keys.first()
                     && let Some(range) = ranges.get(spec.first_key())
                 {
-                    request.hash = Some(keyspace.look_ahead(db, range.of(source)));
+                    let key = range.of(source);
+                    // The last byte first: keys that differ do so near their end.
+                    let same =
+                        last_key.filter(|(last, _)| key.last() == last.last() && key == *last);
+                    last_key = same.or_else(|| Some((key, keyspace.look_ahead(db, key))));
+                    request.hash = last_key.map(|(_, hash)| hash);
                 }
             }
         }
@@ -155,29 +168,40 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
     }
 }
 
-/// The last pass: over the first members of those commands that have one.
+/// The last two passes: over the first members of those commands that have one.
 fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
     let Engine {
         sessions, keyspace, ..
     } = engine;
-    let mut members = [(0, 0, 0); BATCH_MAX];
-    let mut found = 0;
+    let mut looks: [Option<(&Members, u64)>; BATCH_MAX] = [None; BATCH_MAX];
+    let mut free = looks.iter_mut();
     for &(key, count) in batch {
         let session = &mut sessions[key];
         let db = session.db;
         let (requests, args, source) = session.input.upcoming(count);
+        // Often many members of one collection follow each other.
+        let mut last = (None, None);
         for request in requests {
-            if let Some(hash) = request.hash
-                && table().entry(request.row).has_member
+            if request.hash.is_none() || !table().entry(request.row).has_member {
+                continue;
+            }
+            if last.0 != request.hash {
+                let members = request.hash.map(|hash| keyspace.probable_members(db, hash));
+                last = (request.hash, members.flatten());
+            }
+            if let Some(members) = last.1
                 && let Some(range) = request.ranges(args).get(MEMBER_AT)
+                && let Some(look) = free.next()
             {
-                members[found] = (db, hash, keyspace.hash(range.of(source)));
-                found += 1;
+                let hash = members.hash(range.of(source));
+                request.member_hash = Some(hash);
+                members.prefetch_segment(hash);
+                *look = Some((members, hash));
             }
         }
     }
-    for &(db, hash, member) in &members[..found] {
-        keyspace.look_at_member(db, hash, member);
+    for (members, hash) in looks.into_iter().flatten() {
+        members.prefetch_record(hash);
     }
 }
 
@@ -249,6 +273,9 @@ fn run_session(
         if let Some(hash) = request.hash {
             let spec = table().entry(request.row).row.keys[0];
             engine.keyspace.remember(args.get(spec.first_key()), hash);
+        }
+        if let Some(hash) = request.member_hash {
+            engine.keyspace.remember_member(args.get(MEMBER_AT), hash);
         }
         execute(engine, clock, key, request.row, args, timer);
         input.advance();

@@ -376,7 +376,7 @@ fn sismember(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let set = live.set(args.get(1))?;
-    let is_member = set.is_some_and(|set| set.contains(args.get(2)));
+    let is_member = set.is_some_and(|set| set.contains_with(live.member_ahead(), args.get(2)));
     reply.integer(i64::from(is_member));
     Ok(())
 }

@@ -31,6 +31,8 @@ pub struct Request {
     pub row: u16,
     /// Placement hash of its first key, if it has been looked ahead for.
     pub hash: Option<u64>,
+    /// The same of its first member or field.
+    pub member_hash: Option<u64>,
 }
 
 /// Row number of a request that has not been looked at.
@@ -123,6 +125,7 @@ impl Input {
                     end: self.parser.position() as u32,
                     row: ROW_UNKNOWN,
                     hash: None,
+                    member_hash: None,
                 }),
                 Ok(Step::Empty) => {}
                 Ok(Step::Incomplete) => break,

@@ -18,6 +18,7 @@ use super::db::Db;
 use super::entry::{NewValue, Parts, SMALL_MAX, Slot, ValueRef};
 use super::fields::{self, Losses};
 use super::graveyard::Graveyard;
+use super::table::Place;
 use super::{Keyspace, Live};
 use crate::clock::{Reading, UnixMillis};
 use crate::config::Config;
@@ -28,7 +29,7 @@ use crate::value::hash::{self, Form, HashLimits, HashRef, Shape, Stored};
 use crate::value::list::{ChunkLimit, List, ListRef, Side};
 use crate::value::members::Members;
 use crate::value::packed::{self, End};
-use crate::value::placement::Placement;
+use crate::value::placement::{Ahead, Placement};
 use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
 use crate::value::zset::{self, Outcome, Zset, ZsetLimits, ZsetRef};
 use crate::value::{Kind, Value, intset};
@@ -231,8 +232,18 @@ impl Live<'_> {
         if fields::may_be_due(slot, now) {
             self.note(self.space.hash(key), slot);
         }
-        hash_of(slot, now)
+        Ok(hash_of(slot, now)?.with(self.member_ahead()))
     }
+
+    /// The hash of a member that was worked out ahead, for [`SetRef::contains_with`].
+    pub fn member_ahead(&self) -> Ahead {
+        self.space.member_ahead.get()
+    }
+}
+
+/// The value of an empty collection other than a set, and that it is no variant of its form.
+fn empty_packed() -> (&'static [u8], bool) {
+    (packed::EMPTY, false)
 }
 
 /// An entry to be edited, and what else an edit may touch.
@@ -244,6 +255,8 @@ struct Found<'a> {
     /// The hashes with volatile fields.
     index: &'a mut Strata,
     losses: Losses<'a>,
+    /// The hash of a member that was worked out ahead.
+    ahead: Ahead,
 }
 
 /// Editing. The caller reports the change, and then calls [`Live::drop_empty`] if it has removed
@@ -271,7 +284,7 @@ impl Live<'_> {
         let limit = self.space.limits.list;
         let Found {
             slot, graveyard, ..
-        } = self.edit_or_new(key, Kind::List, packed::EMPTY, false)?;
+        } = self.edit_or_new(key, Kind::List, empty_packed)?;
         Ok(ListMut {
             slot,
             graveyard,
@@ -286,9 +299,10 @@ impl Live<'_> {
     pub fn set_mut(&mut self, key: &[u8]) -> Result<Option<SetMut<'_>>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.set);
         let found = self.edit(key, Kind::Set)?;
-        Ok(found.map(|Found { slot, .. }| SetMut {
+        Ok(found.map(|Found { slot, ahead, .. }| SetMut {
             slot,
             placement,
+            ahead,
             limits,
         }))
     }
@@ -305,15 +319,15 @@ impl Live<'_> {
         expected: usize,
     ) -> Result<SetMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.set);
-        let form = SetForm::of_new(first, expected, limits);
-        let (empty, is_variant) = match form {
+        let empty = || match SetForm::of_new(first, expected, limits) {
             SetForm::Intset => (intset::EMPTY, true),
             SetForm::Packed | SetForm::Big => (packed::EMPTY, false),
         };
-        let Found { slot, .. } = self.edit_or_new(key, Kind::Set, empty, is_variant)?;
+        let Found { slot, ahead, .. } = self.edit_or_new(key, Kind::Set, empty)?;
         let mut set = SetMut {
             slot,
             placement,
+            ahead,
             limits,
         };
         set.prepare(expected);
@@ -340,7 +354,7 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn zset_or_new(&mut self, key: &[u8]) -> Result<ZsetMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.zset);
-        let Found { slot, .. } = self.edit_or_new(key, Kind::Zset, packed::EMPTY, false)?;
+        let Found { slot, .. } = self.edit_or_new(key, Kind::Zset, empty_packed)?;
         Ok(ZsetMut {
             slot,
             placement,
@@ -364,7 +378,7 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn hash_or_new(&mut self, key: &[u8]) -> Result<HashMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.hash);
-        let found = self.edit_or_new(key, Kind::Hash, packed::EMPTY, false)?;
+        let found = self.edit_or_new(key, Kind::Hash, empty_packed)?;
         Ok(HashMut::new(found, placement, limits))
     }
 
@@ -392,7 +406,13 @@ impl Live<'_> {
 
     fn edit(&mut self, key: &[u8], kind: Kind) -> Result<Option<Found<'_>>, CommandError> {
         let hash = self.space.hash(key);
-        self.settle(hash, key);
+        match self.settle(hash, key) {
+            Some(place) => self.edit_at(place, hash, kind).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn edit_at(&mut self, place: Place, hash: u64, kind: Kind) -> Result<Found<'_>, CommandError> {
         let clock = self.clock();
         let Keyspace {
             dbs,
@@ -401,19 +421,18 @@ impl Live<'_> {
             changes,
             lag,
             stats,
+            member_ahead,
             ..
         } = &mut *self.space;
         let db = &mut dbs[self.db];
         let number = db.cut_number;
-        let Some(slot) = db.table.find_mut(hash, key) else {
-            return Ok(None);
-        };
+        let slot = db.table.at_mut(place);
         if slot.kind() != kind {
             return Err(CommandError::WrongType);
         }
         Db::preserve(cut, number, slot);
         slot.set_clock(clock);
-        Ok(Some(Found {
+        Ok(Found {
             slot,
             hash,
             graveyard,
@@ -426,19 +445,20 @@ impl Live<'_> {
                 db: self.db as u16,
                 is_reported: false,
             },
-        }))
+            ahead: member_ahead.get(),
+        })
     }
 
     fn edit_or_new(
         &mut self,
         key: &[u8],
         kind: Kind,
-        empty: &[u8],
-        is_variant: bool,
+        empty: impl FnOnce() -> (&'static [u8], bool),
     ) -> Result<Found<'_>, CommandError> {
         let hash = self.space.hash(key);
-        self.settle(hash, key);
-        if self.space.dbs[self.db].table.find(hash, key).is_none() {
+        let mut found = self.settle(hash, key);
+        if found.is_none() {
+            let (empty, is_variant) = empty();
             let parts = Parts {
                 key,
                 value: NewValue::Inline(kind, empty),
@@ -451,9 +471,10 @@ impl Live<'_> {
             if !std::mem::take(&mut self.is_vacated) {
                 self.also(Event::NEW, key);
             }
+            found = self.space.dbs[self.db].table.locate(hash, key);
         }
-        let found = self.edit(key, kind)?;
-        Ok(found.expect("the key was just looked for or inserted"))
+        let place = found.expect("the key was just found or inserted");
+        self.edit_at(place, hash, kind)
     }
 }
 
@@ -496,9 +517,10 @@ impl Keyspace {
             fields: index,
             ..
         } = &mut dbs[db];
-        let Some(slot) = table.find_mut(hash, key) else {
+        let Some(place) = table.locate(hash, key) else {
             return false;
         };
+        let slot = table.at_mut(place);
         if slot.kind() != kind || strings.is_empty() {
             return false;
         }
@@ -519,6 +541,7 @@ impl Keyspace {
                 let mut set = SetMut {
                     slot,
                     placement,
+                    ahead: Ahead::NONE,
                     limits,
                 };
                 for member in strings {
@@ -541,6 +564,7 @@ impl Keyspace {
                     hash,
                     index,
                     placement,
+                    ahead: Ahead::NONE,
                     limits: limits.hash,
                 };
                 let mut deadlines = deadlines.iter().copied();
@@ -705,6 +729,7 @@ impl ListMut<'_> {
 pub struct SetMut<'a> {
     slot: &'a mut Slot,
     placement: Placement,
+    ahead: Ahead,
     limits: SetLimits,
 }
 
@@ -732,15 +757,17 @@ impl SetMut<'_> {
 
     /// Gives the set the form that suits `expected` members more.
     pub fn prepare(&mut self, expected: usize) {
-        let form = self.view().form().for_more(expected, self.limits);
-        self.become_form(form);
+        if matches!(self.slot.value(), ValueRef::Inline(_)) {
+            let form = self.view().form().for_more(expected, self.limits);
+            self.become_form(form);
+        }
     }
 
     /// Adds a member; whether it is new.
     pub fn add(&mut self, member: &[u8]) -> bool {
         loop {
             if let Some(Value::Set(members)) = self.slot.value_mut() {
-                return members.insert(members.hash(member), member, b"");
+                return members.insert(members.hash_with(self.ahead, member), member, b"");
             }
             let added = if self.slot.is_variant() {
                 set::add_to_intset(self.slot, member, self.limits)
@@ -758,7 +785,7 @@ impl SetMut<'_> {
     /// Removes a member; whether it was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         if let Some(Value::Set(members)) = self.slot.value_mut() {
-            return members.remove(members.hash(member), member);
+            return members.remove(members.hash_with(self.ahead, member), member);
         }
         if self.slot.is_variant() {
             set::remove_from_intset(self.slot, member)
@@ -895,6 +922,7 @@ impl<'a> HashMut<'a> {
             hash,
             index,
             losses,
+            ahead,
             ..
         } = found;
         HashMut {
@@ -903,6 +931,7 @@ impl<'a> HashMut<'a> {
                 hash,
                 index,
                 placement,
+                ahead,
                 limits,
             },
             losses,
@@ -977,6 +1006,7 @@ struct FieldsMut<'a> {
     hash: u64,
     index: &'a mut Strata,
     placement: Placement,
+    ahead: Ahead,
     limits: HashLimits,
 }
 
@@ -1037,8 +1067,9 @@ impl FieldsMut<'_> {
                 Stored::MustGrow => {}
             }
         }
+        let ahead = self.ahead;
         let members = self.grow();
-        members.set(members.hash(field), field, value)
+        members.set(members.hash_with(ahead, field), field, value)
     }
 
     /// Adds a field with all it has.
@@ -1061,8 +1092,9 @@ impl FieldsMut<'_> {
     }
 
     fn remove(&mut self, field: &[u8]) -> bool {
+        let ahead = self.ahead;
         let removed = match self.big() {
-            Some(members) => members.remove(members.hash(field), field),
+            Some(members) => members.remove(members.hash_with(ahead, field), field),
             None => hash::remove_from_small(self.slot, self.shape(), field),
         };
         if removed {
@@ -1079,8 +1111,9 @@ impl FieldsMut<'_> {
             return;
         }
         if self.big().is_some() || !hash::set_deadline_in_dated(self.slot, field, deadline) {
+            let ahead = self.ahead;
             let members = self.grow();
-            members.set_deadline(members.hash(field), field, deadline);
+            members.set_deadline(members.hash_with(ahead, field), field, deadline);
         }
         match deadline {
             Some(deadline) => self.file(deadline),

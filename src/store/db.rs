@@ -13,7 +13,7 @@ use super::collection::hash_of;
 use super::entry::{Parts, Slot, ValueRef};
 use super::fields;
 use super::graveyard::Graveyard;
-use super::table::Table;
+use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{ALL_LIVE, Deadline};
@@ -161,18 +161,16 @@ impl Db {
         self.table.insert(hash, slot);
     }
 
-    /// Overwrites the value of a key that is there; gives the parts back if it is not.
-    pub fn overwrite<'p>(
+    /// Overwrites the value of a key that was just found.
+    pub fn overwrite(
         &mut self,
         cut: &mut Cut,
         graveyard: &mut Graveyard,
-        hash: u64,
-        parts: Parts<'p>,
+        (hash, place): (u64, Place),
+        parts: Parts<'_>,
         ttl: Ttl,
-    ) -> Option<Parts<'p>> {
-        let Some(slot) = self.table.find_mut(hash, parts.key) else {
-            return Some(parts);
-        };
+    ) {
+        let slot = self.table.at_mut(place);
         if let Some((deadline, item)) = fields::filed(slot) {
             self.fields.remove(item, deadline);
         }
@@ -201,7 +199,6 @@ impl Db {
             old.into_iter()
                 .for_each(|value| graveyard.bury_value(value));
         }
-        None
     }
 
     /// Hands an entry that is about to be changed in place to the running snapshot, if it has not
@@ -215,17 +212,14 @@ impl Db {
         }
     }
 
-    /// Changes the deadline of a key that is there.
+    /// Changes the deadline of a key that was just found.
     pub fn set_deadline(
         &mut self,
         cut: &mut Cut,
-        hash: u64,
-        key: &[u8],
+        (hash, place): (u64, Place),
         deadline: Option<Deadline>,
     ) {
-        let Some(slot) = self.table.find_mut(hash, key) else {
-            return;
-        };
+        let slot = self.table.at_mut(place);
         Db::preserve(cut, self.cut_number, slot);
         match (slot.filed(), deadline) {
             (None, None) => {}

@@ -21,7 +21,6 @@
 //! Not here: what a command means (`command`), when jobs run (`engine`).
 
 pub mod entry;
-pub mod prefetch;
 
 pub mod table;
 
@@ -44,7 +43,8 @@ use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
-use crate::value::placement::Placement;
+use crate::value::members::Members;
+use crate::value::placement::{Ahead, Placement};
 use crate::value::{Kind, StringRef, Value};
 use change::{Changes, Event};
 use collection::{Limits, hash_of, len_of};
@@ -52,8 +52,7 @@ use db::{Cut, Db, Filed, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use fields::{FIELDS_PER_STEP, Losses};
 use graveyard::Graveyard;
-use prefetch::prefetch;
-use table::Table;
+use table::{Place, Table};
 
 /// Strings that were edited in place and are at least this long keep spare capacity, so that
 /// repeated appends cost amortized constant time.
@@ -129,7 +128,9 @@ pub struct Keyspace {
     noted: Cell<Vec<Noted>>,
     missed: Cell<Vec<(u16, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
-    remembered: Cell<(usize, usize, u64)>,
+    ahead: Cell<Ahead>,
+    /// The same of a member or field.
+    member_ahead: Cell<Ahead>,
     /// Lag of deletions behind deadlines, in ms, since start or [`Keyspace::reset_stats`].
     pub lag: LagFigures,
 }
@@ -204,7 +205,8 @@ impl Keyspace {
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             missed: Cell::default(),
-            remembered: Cell::new((0, 0, 0)),
+            ahead: Cell::new(Ahead::NONE),
+            member_ahead: Cell::new(Ahead::NONE),
             lag: LagFigures::default(),
         }
     }
@@ -237,11 +239,8 @@ impl Keyspace {
     /// The placement hash of a key, a member or a field.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
-        let (address, len, hash) = self.remembered.get();
-        if key.as_ptr().addr() == address && key.len() == len {
-            return hash;
-        }
-        self.placement.hash(key)
+        let ahead = self.ahead.get();
+        ahead.of(key).unwrap_or_else(|| self.placement.hash(key))
     }
 
     /// Look-ahead, pass 1: hashes a key and asks for where its probe starts.
@@ -258,15 +257,13 @@ impl Keyspace {
         self.dbs[db].table.prefetch_entry(hash);
     }
 
-    /// Look-ahead, pass 3: asks for the member of a big set or hash, found by both hashes.
-    #[inline]
-    pub fn look_at_member(&self, db: usize, hash: u64, member: u64) {
-        let slot = self.dbs[db].table.find_by(hash, |_| true);
-        if let Some(ValueRef::Boxed(Value::Set(members) | Value::Hash(members))) =
-            slot.map(Slot::value)
-            && let Some(address) = members.probable_address(member)
-        {
-            prefetch(address);
+    /// For passes 3 and 4 of a look-ahead, which are those of [`Members`]: the big set or hash that
+    /// the key of this hash probably holds.
+    pub fn probable_members(&self, db: usize, hash: u64) -> Option<&Members> {
+        let slot = self.dbs[db].table.find_by(hash, |_| true)?;
+        match slot.value() {
+            ValueRef::Boxed(Value::Set(members) | Value::Hash(members)) => Some(members),
+            _ => None,
         }
     }
 
@@ -274,13 +271,20 @@ impl Keyspace {
     /// hashed as usual. Must be forgotten (with an empty key) before the key's buffer changes.
     #[inline]
     pub fn remember(&self, key: &[u8], hash: u64) {
-        self.remembered.set((key.as_ptr().addr(), key.len(), hash));
+        self.ahead.set(Ahead::new(key, hash));
     }
 
-    /// Forgets the remembered key.
+    /// The same of a member or field.
+    #[inline]
+    pub fn remember_member(&self, member: &[u8], hash: u64) {
+        self.member_ahead.set(Ahead::new(member, hash));
+    }
+
+    /// Forgets both.
     #[inline]
     pub fn forget(&self) {
-        self.remembered.set((0, 0, 0));
+        self.ahead.set(Ahead::NONE);
+        self.member_ahead.set(Ahead::NONE);
     }
 
     /// One database at one instant.
@@ -955,28 +959,34 @@ impl Live<'_> {
         self.peek(key).map(string_of).transpose()
     }
 
-    /// Removes a key if it is due, because a command is about to write it. A write that runs during
-    /// CLIENT PAUSE WRITE, inside the EXEC that began it, must not find the dead either.
-    fn settle(&mut self, hash: u64, key: &[u8]) {
-        let Some(slot) = self.space.dbs[self.db].table.find(hash, key) else {
-            return;
-        };
-        if !self.is_dead(slot) {
-            return;
+    /// Where a living key is that a command is about to write; a due one is removed. A write that
+    /// runs during CLIENT PAUSE WRITE, inside the EXEC that began it, must not find the dead
+    /// either.
+    #[inline]
+    fn settle(&mut self, hash: u64, key: &[u8]) -> Option<Place> {
+        let table = &self.space.dbs[self.db].table;
+        let place = table.locate(hash, key)?;
+        if self.is_dead(table.at(place)) {
+            self.remove_dead(hash, key, place);
+            return None;
         }
+        Some(place)
+    }
+
+    #[cold]
+    fn remove_dead(&mut self, hash: u64, key: &[u8], place: Place) {
+        let slot = self.space.dbs[self.db].table.at(place);
         let now = self.reading.now;
         let is_key = slot
             .deadline()
             .is_some_and(|deadline| is_due(deadline, now));
         if let Some((_, item)) = fields::filed(slot).filter(|_| !is_key) {
             self.space.expire_fields(self.db, (item, hash), now, true);
-        } else {
-            if self
-                .space
-                .expire(self.db, hash, now, |slot| slot.key() == key)
-            {
-                self.space.stats.expired_lazily += 1;
-            }
+        } else if self
+            .space
+            .expire(self.db, hash, now, |slot| slot.key() == key)
+        {
+            self.space.stats.expired_lazily += 1;
         }
     }
 
@@ -1018,7 +1028,7 @@ impl Live<'_> {
 
     fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_variant: bool) {
         let hash = self.space.hash(key);
-        self.settle(hash, key);
+        let place = self.settle(hash, key);
         let clock = self.clock();
         let Keyspace {
             dbs,
@@ -1036,16 +1046,17 @@ impl Live<'_> {
             clock,
             is_variant,
         };
-        let is_overwrite = ttl != Ttl::Keep && !is_variant;
-        if is_overwrite
-            && (changes.is_heard(Event::OVERWRITTEN) || changes.is_heard(Event::TYPE_CHANGED))
-            && let Some(old) = db.table.find(hash, key)
-        {
-            changes.record_overwrite(self.db as u16, key, old.kind(), Kind::String);
-        }
-        let Some(parts) = db.overwrite(cut, graveyard, hash, parts, ttl) else {
+        if let Some(place) = place {
+            let is_overwrite = ttl != Ttl::Keep && !is_variant;
+            if is_overwrite
+                && (changes.is_heard(Event::OVERWRITTEN) || changes.is_heard(Event::TYPE_CHANGED))
+            {
+                let old = db.table.at(place).kind();
+                changes.record_overwrite(self.db as u16, key, old, Kind::String);
+            }
+            db.overwrite(cut, graveyard, (hash, place), parts, ttl);
             return;
-        };
+        }
         let deadline = match ttl {
             Ttl::At(deadline) => Some(deadline),
             Ttl::Drop | Ttl::Keep => None,
@@ -1058,13 +1069,14 @@ impl Live<'_> {
     /// caller has checked the type and reports the change.
     pub fn edit_string(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>)) {
         let hash = self.space.hash(key);
-        self.settle(hash, key);
+        let place = self.settle(hash, key);
         let clock = self.clock();
         let Keyspace { dbs, cut, .. } = &mut *self.space;
         let db = &mut dbs[self.db];
         let number = db.cut_number;
         let mut bytes = Vec::new();
-        if let Some(slot) = db.table.find_mut(hash, key) {
+        if let Some(place) = place {
+            let slot = db.table.at_mut(place);
             if let Some(Value::Growable(_)) = slot.value_mut() {
                 Db::preserve(cut, number, slot);
                 if let Some(Value::Growable(bytes)) = slot.value_mut() {
@@ -1131,9 +1143,10 @@ impl Live<'_> {
     /// Changes the deadline of a living key; the caller reports the change.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Deadline>) {
         let hash = self.space.hash(key);
-        self.settle(hash, key);
-        let Keyspace { dbs, cut, .. } = &mut *self.space;
-        dbs[self.db].set_deadline(cut, hash, key, deadline);
+        if let Some(place) = self.settle(hash, key) {
+            let Keyspace { dbs, cut, .. } = &mut *self.space;
+            dbs[self.db].set_deadline(cut, (hash, place), deadline);
+        }
     }
 
     /// Moves a living key to another name, with its deadline, over whatever is there, and reports

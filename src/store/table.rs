@@ -36,8 +36,8 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::entry::{self, Slot, TAG_BITS};
-use super::prefetch::prefetch;
 use crate::value::placement::{Placement, inner, room};
+use crate::value::prefetch::prefetch;
 
 /// Buckets of a segment that may split.
 const BUCKETS_MAX: usize = 2048;
@@ -75,6 +75,13 @@ pub struct Table {
     len: usize,
     placement: Placement,
     scratch: Vec<Slot>,
+}
+
+/// Where an entry is, until the table changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    segment: usize,
+    bucket: usize,
 }
 
 /// A position of a walk over all buckets, in directory order.
@@ -151,20 +158,20 @@ impl Table {
     }
 
     #[inline(always)]
-    fn place(&self, hash: u64) -> usize {
+    fn directory_index(&self, hash: u64) -> usize {
         // Two shifts: a shift by 64 at depth 0 is not defined.
         ((hash >> 1) >> (63 - u32::from(self.depth))) as usize
     }
 
     #[inline(always)]
     fn segment(&self, hash: u64) -> usize {
-        self.directory[self.place(hash)].segment as usize
+        self.directory[self.directory_index(hash)].segment as usize
     }
 
     /// Pass 1 of a look-ahead: asks for where the probe for `hash` starts.
     #[inline]
     pub fn prefetch_probe(&self, hash: u64) {
-        let pointer = self.directory[self.place(hash)];
+        let pointer = self.directory[self.directory_index(hash)];
         let start = (hash as u32 & pointer.mask) as usize;
         prefetch(pointer.base.wrapping_add(start));
         prefetch(pointer.base.wrapping_sub((start + 1) * size_of::<Slot>()));
@@ -189,13 +196,37 @@ impl Table {
         slots.find(inner(hash), |slot| slot.tag() == tag && slot.key() == key)
     }
 
-    /// Finds a key to change its entry.
+    /// Finds where a key is, so as to look at its entry and then to change it.
     #[inline]
-    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Slot> {
+    pub fn locate(&self, hash: u64, key: &[u8]) -> Option<Place> {
         let tag = entry::tag(hash);
         let segment = self.segment(hash);
-        let slots = &mut self.segments[segment].slots;
-        slots.find_mut(inner(hash), |slot| slot.tag() == tag && slot.key() == key)
+        let is_it = |slot: &Slot| slot.tag() == tag && slot.key() == key;
+        let slots = &self.segments[segment].slots;
+        let bucket = slots.find_bucket_index(inner(hash), is_it)?;
+        Some(Place { segment, bucket })
+    }
+
+    /// The entry at a place that [`Table::locate`] has just found.
+    ///
+    /// # Panics
+    /// If the table has changed so that there is none.
+    #[inline]
+    pub fn at(&self, place: Place) -> &Slot {
+        let slots = &self.segments[place.segment].slots;
+        slots.get_bucket(place.bucket).expect("a place just found")
+    }
+
+    /// The same, to change the entry.
+    ///
+    /// # Panics
+    /// If the table has changed so that there is none.
+    #[inline]
+    pub fn at_mut(&mut self, place: Place) -> &mut Slot {
+        let slots = &mut self.segments[place.segment].slots;
+        slots
+            .get_bucket_mut(place.bucket)
+            .expect("a place just found")
     }
 
     /// Finds an entry by its hash and a test, for those who know no key.
@@ -336,7 +367,7 @@ impl Table {
         self.segments[low].depth = depth + 1;
         self.segments[low].generation += 1;
         let bit = 63 - u32::from(depth);
-        let first = (self.place(hash) >> (self.depth - depth)) << (self.depth - depth);
+        let first = (self.directory_index(hash) >> (self.depth - depth)) << (self.depth - depth);
         let span = 1 << (self.depth - depth);
         for pointer in &mut self.directory[first + span / 2..first + span] {
             pointer.segment = high as u32;
@@ -400,7 +431,7 @@ impl Table {
         self.segments[high].depth = u8::MAX;
         self.free.push(high as u32);
         let span = 1 << (self.depth - (depth - 1));
-        let first = self.place(hash) / span * span;
+        let first = self.directory_index(hash) / span * span;
         for pointer in &mut self.directory[first..first + span] {
             pointer.segment = low as u32;
         }
@@ -430,7 +461,7 @@ impl Table {
                 std::ptr::from_ref(slot).addr() + (i + 1) * size_of::<Slot>()
             });
         let span = 1 << (self.depth - self.segments[segment].depth);
-        let first = self.place(hash) / span * span;
+        let first = self.directory_index(hash) / span * span;
         for pointer in &mut self.directory[first..first + span] {
             pointer.base = base;
             pointer.mask = buckets.saturating_sub(1) as u32;
@@ -442,7 +473,7 @@ impl Table {
     /// Walks one segment. Returns the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(&Slot)) -> u32 {
         let cursor = cursor.min(POSITIONS - 1);
-        let place = self.place(u64::from(cursor) << (64 - TAG_BITS));
+        let place = self.directory_index(u64::from(cursor) << (64 - TAG_BITS));
         let segment = &self.segments[self.directory[place].segment as usize];
         let mut met: Vec<(u32, &Slot)> = segment
             .slots
@@ -520,7 +551,7 @@ impl Table {
         if walk.is_done {
             return;
         }
-        let place = self.place(u64::from(walk.position) << (64 - TAG_BITS));
+        let place = self.directory_index(u64::from(walk.position) << (64 - TAG_BITS));
         let at = self.directory[place].segment;
         let segment = &self.segments[at as usize];
         if walk.bucket > 0 && (walk.segment, walk.generation) != (at, segment.generation) {
@@ -581,7 +612,7 @@ impl Table {
             for slot in &segment.slots {
                 let hash = self.placement.hash(slot.key());
                 assert_eq!(slot.tag(), entry::tag(hash));
-                assert_eq!(self.place(hash) / span, place / span);
+                assert_eq!(self.directory_index(hash) / span, place / span);
             }
             len += segment.slots.len();
             place += span;

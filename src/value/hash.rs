@@ -25,7 +25,7 @@ use rand::rngs::SmallRng;
 use super::dated;
 use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
-use super::placement::Placement;
+use super::placement::{Ahead, Placement};
 use super::{SMALL_BYTES_MAX, StringRef};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
@@ -244,12 +244,22 @@ pub enum Form<'a> {
 pub struct HashRef<'a> {
     form: Form<'a>,
     now: UnixMillis,
+    ahead: Ahead,
 }
 
 impl<'a> HashRef<'a> {
     /// A hash in some form at an instant.
     pub fn new(form: Form<'a>, now: UnixMillis) -> HashRef<'a> {
-        HashRef { form, now }
+        HashRef {
+            form,
+            now,
+            ahead: Ahead::NONE,
+        }
+    }
+
+    /// The same hash, when the placement hash of a field may have been worked out already.
+    pub fn with(self, ahead: Ahead) -> HashRef<'a> {
+        HashRef { ahead, ..self }
     }
 
     /// The name OBJECT ENCODING answers.
@@ -292,7 +302,7 @@ impl<'a> HashRef<'a> {
                 let deadline = packed::item_at(hash, value.end())?;
                 element(b"", value.bytes, deadline.bytes)
             }
-            Form::Big(hash) => hash.get(hash.hash(field), field)?,
+            Form::Big(hash) => hash.get(hash.hash_with(self.ahead, field), field)?,
         };
         (!element.is_dead(self.now)).then_some(element)
     }

@@ -42,7 +42,8 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::dated::Span;
-use super::placement::Placement;
+use super::placement::{Ahead, Placement};
+use super::prefetch::prefetch;
 use super::segment::{self, Segment, TAG_BITS};
 use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
@@ -157,16 +158,32 @@ impl Members {
         self.placement.hash(member)
     }
 
+    /// The same, of a string whose hash may have been worked out already.
+    #[inline]
+    pub fn hash_with(&self, ahead: Ahead, member: &[u8]) -> u64 {
+        ahead.of(member).unwrap_or_else(|| self.hash(member))
+    }
+
     /// Finds an element, dead or alive.
     #[inline]
     pub fn get(&self, hash: u64, member: &[u8]) -> Option<Element<'_>> {
         self.segments[self.segment(hash)].get(hash, member)
     }
 
-    /// Where the record of a member probably lies, for prefetching.
+    /// Pass 1 of a look-ahead: asks for the segment of a member.
     #[inline]
-    pub fn probable_address(&self, hash: u64) -> Option<usize> {
-        self.segments[self.segment(hash)].probable_address(hash)
+    pub fn prefetch_segment(&self, hash: u64) {
+        prefetch(Rc::as_ptr(&self.segments[self.segment(hash)]).addr());
+    }
+
+    /// Pass 2 of a look-ahead: finds by hash alone and asks for the record.
+    #[inline]
+    pub fn prefetch_record(&self, hash: u64) {
+        let segment = &self.segments[self.segment(hash)];
+        segment
+            .probable_address(hash)
+            .into_iter()
+            .for_each(prefetch);
     }
 
     /// Whether a member is there.

@@ -15,6 +15,7 @@ pub mod members;
 pub mod number;
 pub mod packed;
 pub mod placement;
+pub mod prefetch;
 pub mod segment;
 pub mod set;
 pub mod size_class;

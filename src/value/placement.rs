@@ -2,8 +2,6 @@
 //! choose keys that collide, and warped, so that the segments it fills are not all full at once.
 //! And what the tables inside those segments (hashbrown's) are given of it, and hold.
 
-use std::hash::Hasher;
-
 use rand::Rng;
 use siphasher::sip::SipHasher13;
 
@@ -24,9 +22,41 @@ impl Placement {
     /// The placement hash of a key: SipHash-1-3 with its top half warped.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
-        hasher.write(key);
-        placement(hasher.finish())
+        placement(SipHasher13::new_with_keys(self.keys.0, self.keys.1).hash(key))
+    }
+}
+
+/// A hash worked out before it is needed, for the string at one address.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    address: usize,
+    len: usize,
+    hash: u64,
+}
+
+impl Ahead {
+    /// Nothing was worked out.
+    pub const NONE: Ahead = Ahead {
+        address: 0,
+        len: 0,
+        hash: 0,
+    };
+
+    /// Keeps the hash of a string, which must neither move nor change for as long.
+    #[inline]
+    pub fn new(string: &[u8], hash: u64) -> Ahead {
+        Ahead {
+            address: string.as_ptr().addr(),
+            len: string.len(),
+            hash,
+        }
+    }
+
+    /// The hash of a string if this is the one.
+    #[inline]
+    pub fn of(self, string: &[u8]) -> Option<u64> {
+        let is_it = string.as_ptr().addr() == self.address && string.len() == self.len;
+        is_it.then_some(self.hash)
     }
 }
 

@@ -19,7 +19,7 @@ use rand::rngs::SmallRng;
 
 use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
-use super::placement::Placement;
+use super::placement::{Ahead, Placement};
 use super::{SMALL_BYTES_MAX, StringRef, intset, number};
 use crate::expiry::ALL_LIVE;
 
@@ -293,12 +293,17 @@ impl<'a> SetRef<'a> {
 
     /// Whether this is a member.
     pub fn contains(self, member: &[u8]) -> bool {
+        self.contains_with(Ahead::NONE, member)
+    }
+
+    /// The same, if the hash may have been worked out already.
+    pub fn contains_with(self, ahead: Ahead, member: &[u8]) -> bool {
         match self {
             SetRef::Intset(set) => {
                 number::parse_i64(member).is_some_and(|value| intset::contains(set, value))
             }
             SetRef::Packed(set) => packed::find(set, member, 1).is_some(),
-            SetRef::Big(set) => set.contains(set.hash(member), member),
+            SetRef::Big(set) => set.contains(set.hash_with(ahead, member), member),
         }
     }
 

@@ -287,8 +287,9 @@ impl Tables {
     fn put(&mut self, mut twin: EntryTwin, number: u32) {
         twin.key = key(number);
         let hash = self.placement.hash(&twin.key);
-        match self.table.find_mut(hash, &twin.key) {
-            Some(slot) => {
+        match self.table.locate(hash, &twin.key) {
+            Some(place) => {
+                let slot = self.table.at_mut(place);
                 self.map[&twin.key].check(slot);
                 slot.replace(twin.parts());
             }
@@ -393,10 +394,10 @@ impl Tables {
             9 => {
                 let hash = self.placement.hash(&key(number));
                 if let Some((deadline, item)) = input.deadline()
-                    && let Some(slot) = self.table.find_mut(hash, &key(number))
+                    && let Some(place) = self.table.locate(hash, &key(number))
                     && let Some(twin) = self.map.get_mut(&key(number))
                 {
-                    twin.set_deadline(slot, (deadline, item));
+                    twin.set_deadline(self.table.at_mut(place), (deadline, item));
                 }
             }
             _ => self.table.check(),
