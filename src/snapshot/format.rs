@@ -49,6 +49,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 use bytes::Bytes;
 
 use crate::config::BULK_BYTES_MAX;
+use crate::value::StringRef;
 
 /// First bytes of a snapshot.
 pub const MAGIC: [u8; 8] = *b"\x8dMAY\r\n\x1a\n";
@@ -58,6 +59,8 @@ pub const VERSION: u16 = 3;
 pub const HEADER_START: usize = 16;
 /// Longest body of a header or footer, in bytes.
 pub const BODY_MAX: usize = 64 * 1024;
+/// A string of so many bytes is shared on its way into the file instead of being copied.
+pub const SHARED_BYTES_MIN: usize = 64 * 1024;
 /// Bytes of a chunk before its payload.
 pub const CHUNK_START: usize = 16;
 /// Longest payload of more than one record, in bytes.
@@ -127,8 +130,8 @@ pub struct PartRecord<'a> {
     pub kind: u8,
     /// Number of the part, from 0.
     pub part: u32,
-    /// Its elements, as [`write_string`] wrote their strings: items of a list in order, members of
-    /// a set, members of a sorted set with the eight bytes of their scores (IEEE 754 double),
+    /// Its elements, as [`Elements::push`] wrote their strings: items of a list in order, members
+    /// of a set, members of a sorted set with the eight bytes of their scores (IEEE 754 double),
     /// fields with their values and, where they have deadlines, those: nothing, or the eight bytes
     /// of a Unix time in ms.
     pub elements: &'a [u8],
@@ -137,9 +140,51 @@ pub struct PartRecord<'a> {
 /// [`PartRecord::kind`] of a hash with deadlines of fields.
 pub const DATED_HASH: u8 = 5;
 
-/// Appends a string to the elements of a [`PartRecord`]: its length and its bytes.
-pub fn write_string(string: &[u8], elements: &mut Vec<u8>) {
-    encode(string, elements);
+/// The elements of a [`PartRecord`] while they are gathered. Long strings among them are shared
+/// with the keyspace: copying one would take as long as it is.
+#[derive(Default)]
+pub struct Elements {
+    /// All but the shared strings.
+    bytes: Vec<u8>,
+    /// The shared strings, and how many of `bytes` come before each.
+    shared: Vec<(usize, Bytes)>,
+    shared_bytes: usize,
+}
+
+impl Elements {
+    /// Bytes they take in the file.
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.shared_bytes
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Forgets all, to be used again.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.shared.clear();
+        self.shared_bytes = 0;
+    }
+
+    /// Appends a string: its length and its bytes.
+    pub fn push(&mut self, string: StringRef<'_>) {
+        match string {
+            StringRef::Long(long) if long.len() >= SHARED_BYTES_MIN => {
+                encode(long.len() as u64, &mut self.bytes);
+                self.shared.push((self.bytes.len(), long.clone()));
+                self.shared_bytes += long.len();
+            }
+            _ => encode(&*string, &mut self.bytes),
+        }
+    }
+
+    /// Their bytes, if none are shared.
+    pub fn copied(&self) -> Option<&[u8]> {
+        self.shared.is_empty().then_some(&self.bytes)
+    }
 }
 
 /// The strings of the elements of a [`PartRecord`].
@@ -416,6 +461,18 @@ impl ChunkWriter {
         }
     }
 
+    /// A chunk for a single record, most of which is elsewhere.
+    fn small(kind: u8, db: u16, key_bytes: usize) -> ChunkWriter {
+        let mut buffer = Vec::with_capacity(CHUNK_START + key_bytes + 48);
+        buffer.resize(CHUNK_START, 0);
+        ChunkWriter {
+            buffer,
+            kind,
+            db,
+            records: 1,
+        }
+    }
+
     /// The database of its records.
     pub fn db(&self) -> u16 {
         self.db
@@ -439,31 +496,29 @@ impl ChunkWriter {
 
     /// The finished chunk but for its checksum, which [`Chunk::seal`] adds.
     pub fn finish(self) -> Chunk {
-        self.finish_with(Bytes::new(), Vec::new())
+        self.finish_with(Vec::new())
     }
 
-    /// The same with more payload, of which the first part is shared.
-    fn finish_with(mut self, shared: Bytes, tail: Vec<u8>) -> Chunk {
-        let len = self.buffer.len() - CHUNK_START + shared.len() + tail.len();
+    /// The same with more payload.
+    fn finish_with(mut self, rest: Vec<Bytes>) -> Chunk {
+        let len = self.buffer.len() - CHUNK_START + rest.iter().map(Bytes::len).sum::<usize>();
         self.buffer[0] = self.kind;
         self.buffer[2..4].copy_from_slice(&self.db.to_le_bytes());
         self.buffer[4..8].copy_from_slice(&(len as u32).to_le_bytes());
         self.buffer[8..12].copy_from_slice(&self.records.to_le_bytes());
         Chunk {
             head: self.buffer,
-            shared,
-            tail,
+            rest,
         }
     }
 }
 
-/// A chunk on its way into the file. A long string in it is shared with the keyspace, as copying it
-/// would take as long as the string is.
+/// A chunk on its way into the file. Long strings in it are shared with the keyspace.
 pub struct Chunk {
-    /// All of it, or what is before the long string.
+    /// All of it, or what is before the first long string.
     head: Vec<u8>,
-    shared: Bytes,
-    tail: Vec<u8>,
+    /// Long strings, and what is between and behind them.
+    rest: Vec<Bytes>,
 }
 
 impl Chunk {
@@ -475,25 +530,40 @@ impl Chunk {
         value: &Bytes,
         is_edited: bool,
     ) -> Chunk {
-        let mut buffer = Vec::with_capacity(CHUNK_START + key.len() + 32);
-        buffer.resize(CHUNK_START, 0);
-        encode(key, &mut buffer);
-        encode(deadline, &mut buffer);
-        encode(value.len() as u64, &mut buffer);
+        let mut writer = ChunkWriter::small(KIND_STRINGS, db, key.len());
+        let buffer = &mut writer.buffer;
+        encode(key, buffer);
+        encode(deadline, buffer);
+        encode(value.len() as u64, buffer);
         let mut tail = Vec::new();
         encode(is_edited, &mut tail);
-        let writer = ChunkWriter {
-            buffer,
-            kind: KIND_STRINGS,
-            db,
-            records: 1,
-        };
-        writer.finish_with(value.clone(), tail)
+        writer.finish_with(vec![value.clone(), tail.into()])
+    }
+
+    /// A chunk of a single part of a collection, as [`ChunkWriter::push`] would write its record;
+    /// with these elements in the place of the record's.
+    pub fn of_part(db: u16, record: &PartRecord<'_>, elements: &Elements) -> Chunk {
+        let mut writer = ChunkWriter::small(KIND_COLLECTIONS, db, record.key.len());
+        let buffer = &mut writer.buffer;
+        encode(record.key, buffer);
+        encode(record.deadline, buffer);
+        encode(record.kind, buffer);
+        encode(record.part, buffer);
+        encode(elements.len() as u64, buffer);
+        let mut rest = Vec::new();
+        let mut from = 0;
+        for (at, shared) in &elements.shared {
+            rest.push(Bytes::copy_from_slice(&elements.bytes[from..*at]));
+            rest.push(shared.clone());
+            from = *at;
+        }
+        rest.push(Bytes::copy_from_slice(&elements.bytes[from..]));
+        writer.finish_with(rest)
     }
 
     /// Its bytes in order.
-    pub fn parts(&self) -> [&[u8]; 3] {
-        [&self.head, &self.shared, &self.tail]
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&*self.head).chain(self.rest.iter().map(|part| &**part))
     }
 
     /// Adds the checksum; gives it back for the footer.
@@ -501,16 +571,15 @@ impl Chunk {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&self.head[..12]);
         crc.update(&self.head[CHUNK_START..]);
-        crc.update(&self.shared);
-        crc.update(&self.tail);
+        self.rest.iter().for_each(|part| crc.update(part));
         let crc = crc.finalize();
         self.head[12..CHUNK_START].copy_from_slice(&crc.to_le_bytes());
         crc
     }
 
-    /// Its buffer, to be filled anew; none if it was only the head of a long string.
+    /// Its buffer, to be filled anew; none if it was only what is before a long string.
     pub fn into_buffer(self) -> Option<Vec<u8>> {
-        self.shared.is_empty().then_some(self.head)
+        self.rest.is_empty().then_some(self.head)
     }
 }
 
@@ -562,7 +631,7 @@ mod tests {
     /// The bytes of a sealed chunk.
     fn bytes_of(mut chunk: Chunk) -> Vec<u8> {
         chunk.seal();
-        chunk.parts().concat()
+        chunk.parts().collect::<Vec<_>>().concat()
     }
 
     #[test]
@@ -585,6 +654,38 @@ mod tests {
                 let start = start.try_into().expect("a chunk has a start");
                 assert_eq!(check_payload(start, payload), Ok(()));
             }
+        }
+    }
+
+    #[test]
+    fn shared_elements_are_written_as_copied_ones() {
+        for lens in [
+            vec![0],
+            vec![70_000],
+            vec![3, 65_536, 70_000, 9],
+            vec![65_536, 1, 65_535],
+        ] {
+            let strings: Vec<Bytes> = lens.iter().map(|&len| vec![b'e'; len].into()).collect();
+            let (mut copied, mut shared) = (Elements::default(), Elements::default());
+            for string in &strings {
+                copied.push(StringRef::Short(string));
+                shared.push(StringRef::Long(string));
+            }
+            assert_eq!(copied.len(), shared.len());
+            let record = PartRecord {
+                key: b"key",
+                deadline: Some(1 << 50),
+                kind: 1,
+                part: 7,
+                elements: copied.copied().expect("nothing is shared"),
+            };
+            let mut writer = ChunkWriter::new(Vec::new(), KIND_COLLECTIONS, 3);
+            writer.push(&record);
+            let copied = bytes_of(writer.finish());
+            assert!(
+                copied == bytes_of(Chunk::of_part(3, &record, &shared)),
+                "{lens:?}"
+            );
         }
     }
 }

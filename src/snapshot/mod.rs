@@ -44,9 +44,10 @@ use crate::expiry::{Deadline, is_due};
 use crate::store::entry::{Slot, ValueRef};
 use crate::store::table::Walk;
 use crate::store::{Keyspace, collection};
-use crate::value::{Frozen, Kind, Value};
+use crate::value::{Frozen, Kind, StringRef, Value};
 use format::{
-    Chunk, ChunkWriter, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord, StringRecord,
+    Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord,
+    StringRecord,
 };
 use writer::Writer;
 
@@ -58,8 +59,6 @@ const BUCKETS_PER_STEP: usize = 256;
 const PART_BYTES_GOAL: usize = 64 * 1024;
 /// Kept entries encoded between two readings of the clock.
 const KEPT_PER_STEP: usize = 64;
-/// A string of so many bytes is a chunk of its own, which shares it instead of copying it.
-const SHARED_BYTES_MIN: usize = 64 * 1024;
 
 /// The version of the server, as it stands in headers.
 pub fn server_version() -> [u16; 3] {
@@ -92,7 +91,7 @@ pub struct Job {
     /// Big collections that are being written, part by part.
     unfolding: VecDeque<Unfolding>,
     /// The elements of the part being encoded.
-    elements: Vec<u8>,
+    elements: Elements,
     /// Finished chunks that the writer had no room for, in order.
     stalled: VecDeque<Chunk>,
     footer: Footer,
@@ -132,7 +131,7 @@ impl Job {
             kept: None,
             collections: None,
             unfolding: VecDeque::new(),
-            elements: Vec::new(),
+            elements: Elements::default(),
             stalled: VecDeque::new(),
             footer: Footer::default(),
             is_finishing: false,
@@ -193,9 +192,9 @@ impl Job {
                 deadline: unfolding.deadline,
                 kind: part_kind(unfolding.frozen.kind, unfolding.frozen.is_dated),
                 part: unfolding.part,
-                elements: &elements,
+                elements: b"",
             };
-            self.push_part(unfolding.db, &record);
+            self.push_part(unfolding.db, record, &elements);
             unfolding.part += 1;
         }
         self.elements = elements;
@@ -205,14 +204,25 @@ impl Job {
         true
     }
 
-    fn push_part(&mut self, db: u16, record: &PartRecord<'_>) {
-        let bytes = record.key.len() + record.elements.len() + 48;
-        let mut chunk = self.collections.take();
-        self.make_room(&mut chunk, KIND_COLLECTIONS, db, bytes)
-            .push(record);
-        self.collections = chunk;
+    /// Encodes a part of a collection with these elements.
+    fn push_part(&mut self, db: u16, part: PartRecord<'_>, elements: &Elements) {
         self.footer.records += 1;
-        self.footer.volatile += u64::from(record.deadline.is_some());
+        self.footer.volatile += u64::from(part.deadline.is_some());
+        let mut chunk = self.collections.take();
+        let Some(copied) = elements.copied() else {
+            // After those before it: parts stand in order.
+            self.close(chunk);
+            self.footer.chunks += 1;
+            self.stalled.push_back(Chunk::of_part(db, &part, elements));
+            return;
+        };
+        let bytes = part.key.len() + copied.len() + 48;
+        self.make_room(&mut chunk, KIND_COLLECTIONS, db, bytes)
+            .push(PartRecord {
+                elements: copied,
+                ..part
+            });
+        self.collections = chunk;
     }
 
     /// A chunk of this kind and database with room for a record: the one given, or a new one.
@@ -284,7 +294,7 @@ impl Job {
         self.footer.records += 1;
         self.footer.volatile += u64::from(deadline.is_some());
         if let ValueRef::Boxed(Value::Long(long)) = slot.value()
-            && long.len() >= SHARED_BYTES_MIN
+            && long.len() >= format::SHARED_BYTES_MIN
         {
             self.footer.chunks += 1;
             let (key, is_edited) = (slot.key(), slot.is_variant());
@@ -329,16 +339,14 @@ impl Job {
             write_element(strings, deadline, is_dated, reading, &mut elements);
         });
         if !elements.is_empty() {
-            self.push_part(
-                db,
-                &PartRecord {
-                    key: slot.key(),
-                    deadline,
-                    kind: part_kind(slot.kind(), is_dated),
-                    part: 0,
-                    elements: &elements,
-                },
-            );
+            let part = PartRecord {
+                key: slot.key(),
+                deadline,
+                kind: part_kind(slot.kind(), is_dated),
+                part: 0,
+                elements: b"",
+            };
+            self.push_part(db, part, &elements);
         }
         self.elements = elements;
     }
@@ -395,7 +403,7 @@ struct Unfolding {
 
 impl Unfolding {
     /// Adds elements of the next piece until a part is full; true if nothing is left.
-    fn fill(&mut self, elements: &mut Vec<u8>, reading: &Reading) -> bool {
+    fn fill(&mut self, elements: &mut Elements, reading: &Reading) -> bool {
         let is_dated = self.frozen.is_dated;
         let stopped = self.frozen.walk(self.element, |strings, deadline| {
             write_element(strings, deadline, is_dated, reading, elements);
@@ -423,21 +431,21 @@ fn part_kind(kind: Kind, is_dated: bool) -> u8 {
 
 /// Adds an element to those of a part, unless it is due: like a due key, nobody would load it.
 fn write_element(
-    strings: &[&[u8]],
+    strings: &[StringRef<'_>],
     deadline: Option<Deadline>,
     is_dated: bool,
     reading: &Reading,
-    elements: &mut Vec<u8>,
+    elements: &mut Elements,
 ) {
     if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
         return;
     }
-    for string in strings {
-        format::write_string(string, elements);
-    }
+    strings.iter().for_each(|&string| elements.push(string));
     if is_dated {
         let unix_ms = deadline.map(|deadline| reading.to_wall(deadline.0).to_le_bytes());
-        format::write_string(unix_ms.as_ref().map_or(b"", |bytes| bytes), elements);
+        elements.push(StringRef::Short(
+            unix_ms.as_ref().map_or(b"", |bytes| bytes),
+        ));
     }
 }
 

@@ -32,7 +32,7 @@ use crate::value::packed::{self, End};
 use crate::value::placement::{Ahead, Placement};
 use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
 use crate::value::zset::{self, Outcome, Zset, ZsetLimits, ZsetRef};
-use crate::value::{Kind, Value, intset};
+use crate::value::{Kind, StringRef, Value, intset};
 
 /// When small collections become big ones.
 #[derive(Clone, Copy, Debug)]
@@ -137,22 +137,24 @@ pub fn len_of(slot: &Slot) -> Option<usize> {
 
 /// Hands out the elements of a small collection as their strings (a field and its value, a member
 /// and the eight bytes of its score) and deadlines.
-pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[&[u8]], Option<Deadline>)) {
+pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[StringRef<'_>], Option<Deadline>)) {
     if let Ok(set) = set_of(slot) {
-        set.iter().for_each(|member| each(&[&member], None));
+        set.iter()
+            .for_each(|member| each(&[StringRef::Short(&member)], None));
         return;
     }
     if let Ok(hash) = hash_of(slot, ALL_LIVE) {
         hash.iter()
-            .for_each(|field| each(&[&field.member, &field.value], field.deadline));
+            .for_each(|field| each(&[field.member, field.value], field.deadline));
         return;
     }
     let mut items = packed::iter(slot.inline());
     let is_paired = slot.kind() != Kind::List;
     while let Some(item) = items.next() {
+        let first = StringRef::Short(item.bytes);
         match if is_paired { items.next() } else { None } {
-            Some(second) => each(&[item.bytes, second.bytes], None),
-            None => each(&[item.bytes], None),
+            Some(second) => each(&[first, StringRef::Short(second.bytes)], None),
+            None => each(&[first], None),
         }
     }
 }
@@ -163,7 +165,9 @@ pub fn payload_bytes(slot: &Slot) -> usize {
         return string.len();
     }
     let mut bytes = 0;
-    let mut add = |strings: &[&[u8]]| bytes += strings.iter().map(|s| s.len()).sum::<usize>();
+    let mut add = |strings: &[StringRef<'_>]| {
+        bytes += strings.iter().map(|s| s.len()).sum::<usize>();
+    };
     let ValueRef::Boxed(value) = slot.value() else {
         for_each_small(slot, |strings, _| add(strings));
         return bytes;

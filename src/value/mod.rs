@@ -227,10 +227,10 @@ impl Frozen {
     pub fn walk(
         &self,
         first: usize,
-        mut each: impl FnMut(&[&[u8]], Option<Deadline>) -> bool,
+        mut each: impl FnMut(&[StringRef<'_>], Option<Deadline>) -> bool,
     ) -> Option<usize> {
         let (mut seen, mut stopped) = (0, None);
-        let mut hand_out = |strings: &[&[u8]], deadline| {
+        let mut hand_out = |strings: &[StringRef<'_>], deadline| {
             seen += 1;
             if stopped.is_none() && seen > first && !each(strings, deadline) {
                 stopped = Some(seen - first);
@@ -239,18 +239,21 @@ impl Frozen {
         match &self.pieces {
             Pieces::List(pieces) => {
                 let items = pieces.last().into_iter().flat_map(|chunk| chunk.iter());
-                items.for_each(|item| hand_out(&[&item], None));
+                items.for_each(|item| hand_out(&[item], None));
             }
             Pieces::Members(pieces) => {
                 let elements = pieces.last().into_iter().flat_map(|segment| segment.iter());
                 elements.for_each(|element| match self.kind {
-                    Kind::Hash => hand_out(&[&element.member, &element.value], element.deadline),
-                    _ => hand_out(&[&element.member], element.deadline),
+                    Kind::Hash => hand_out(&[element.member, element.value], element.deadline),
+                    _ => hand_out(&[element.member], element.deadline),
                 });
             }
             Pieces::Zset(pieces) => {
                 if let Some(page) = pieces.last() {
-                    page.for_each(|member, score| hand_out(&[member, &score.to_le_bytes()], None));
+                    page.for_each(|member, score| {
+                        let score = score.to_le_bytes();
+                        hand_out(&[StringRef::Short(member), StringRef::Short(&score)], None);
+                    });
                 }
             }
         }
