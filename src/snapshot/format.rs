@@ -527,7 +527,7 @@ impl Chunk {
         db: u16,
         key: &[u8],
         deadline: Option<i64>,
-        value: &Bytes,
+        value: Bytes,
         is_edited: bool,
     ) -> Chunk {
         let mut writer = ChunkWriter::small(KIND_STRINGS, db, key.len());
@@ -537,7 +537,7 @@ impl Chunk {
         encode(value.len() as u64, buffer);
         let mut tail = Vec::new();
         encode(is_edited, &mut tail);
-        writer.finish_with(vec![value.clone(), tail.into()])
+        writer.finish_with(vec![value, tail.into()])
     }
 
     /// A chunk of a single part of a collection, as [`ChunkWriter::push`] would write its record;
@@ -648,7 +648,13 @@ mod tests {
                 let mut writer = ChunkWriter::new(Vec::new(), KIND_STRINGS, 3);
                 writer.push(&record);
                 let copied = bytes_of(writer.finish());
-                let shared = bytes_of(Chunk::of_string(3, b"key", deadline, &value, is_edited));
+                let shared = bytes_of(Chunk::of_string(
+                    3,
+                    b"key",
+                    deadline,
+                    value.clone(),
+                    is_edited,
+                ));
                 assert!(copied == shared, "{len} bytes");
                 let (start, payload) = copied.split_at(CHUNK_START);
                 let start = start.try_into().expect("a chunk has a start");

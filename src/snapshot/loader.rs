@@ -12,6 +12,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -502,7 +503,7 @@ impl Target<'_> {
             return;
         };
         let value = if record.is_edited && record.value.len() >= crate::store::GROWABLE_MIN {
-            NewValue::Boxed(Box::new(Value::Growable(record.value.to_vec())))
+            NewValue::Boxed(Box::new(Value::Growable(Arc::new(record.value.to_vec()))))
         } else if record.value.len() > INLINE_MAX {
             NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))
         } else {

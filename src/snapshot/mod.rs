@@ -38,6 +38,9 @@ pub mod writer;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::clock::Reading;
 use crate::expiry::{Deadline, is_due};
@@ -293,12 +296,12 @@ impl Job {
         };
         self.footer.records += 1;
         self.footer.volatile += u64::from(deadline.is_some());
-        if let ValueRef::Boxed(Value::Long(long)) = slot.value()
-            && long.len() >= format::SHARED_BYTES_MIN
+        if value.len() >= format::SHARED_BYTES_MIN
+            && let Some(shared) = shared(slot)
         {
             self.footer.chunks += 1;
             let (key, is_edited) = (slot.key(), slot.is_variant());
-            let chunk = Chunk::of_string(db, key, unix_ms, long, is_edited);
+            let chunk = Chunk::of_string(db, key, unix_ms, shared, is_edited);
             self.stalled.push_back(chunk);
             return;
         }
@@ -417,6 +420,22 @@ impl Unfolding {
             }
         }
         self.frozen.pieces.is_empty()
+    }
+}
+
+/// The string in an entry, to be read by another thread while this one goes on; none if it lies in
+/// the entry itself.
+fn shared(slot: &Slot) -> Option<Bytes> {
+    struct Grown(Arc<Vec<u8>>);
+    impl AsRef<[u8]> for Grown {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    match slot.value() {
+        ValueRef::Boxed(Value::Long(long)) => Some(long.clone()),
+        ValueRef::Boxed(Value::Growable(grown)) => Some(Bytes::from_owner(Grown(grown.clone()))),
+        _ => None,
     }
 }
 

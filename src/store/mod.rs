@@ -33,6 +33,7 @@ pub mod collection;
 pub mod fields;
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rand::SeedableRng;
@@ -1080,7 +1081,7 @@ impl Live<'_> {
             if let Some(Value::Growable(_)) = slot.value_mut() {
                 Db::preserve(cut, number, slot);
                 if let Some(Value::Growable(bytes)) = slot.value_mut() {
-                    edit(bytes);
+                    edit(Arc::make_mut(bytes));
                 }
                 slot.set_clock(clock);
                 return;
@@ -1089,7 +1090,7 @@ impl Live<'_> {
         }
         edit(&mut bytes);
         if bytes.len() >= GROWABLE_MIN {
-            let value = Box::new(Value::Growable(bytes));
+            let value = Box::new(Value::Growable(Arc::new(bytes)));
             self.put(key, NewValue::Boxed(value), Ttl::Keep, true);
         } else {
             self.put(key, NewValue::Inline(Kind::String, &bytes), Ttl::Keep, true);

@@ -23,6 +23,7 @@ pub mod zset;
 
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -104,13 +105,17 @@ impl Deref for StringRef<'_> {
     }
 }
 
+/// What is shared of a [`Value::Growable`] besides its bytes: two counts and the vector.
+const GROWABLE_BYTES: usize = 2 * size_of::<usize>() + size_of::<Vec<u8>>();
+
 /// A value with an allocation of its own.
 #[derive(Clone)]
 pub enum Value {
     /// A long string, exactly sized and shared with readers.
     Long(Bytes),
-    /// A string that has been grown in place and keeps spare capacity.
-    Growable(Vec<u8>),
+    /// A string that has been grown in place and keeps spare capacity. Shared only with the thread
+    /// that writes a snapshot, so that a save need not copy it: whoever edits it meanwhile does.
+    Growable(Arc<Vec<u8>>),
     /// A big list.
     List(List),
     /// A big set.
@@ -211,7 +216,7 @@ impl Value {
         size_of::<Value>()
             + match self {
                 Value::Long(bytes) => bytes.len(),
-                Value::Growable(bytes) => bytes.capacity(),
+                Value::Growable(bytes) => GROWABLE_BYTES + bytes.capacity(),
                 Value::List(list) => list.allocated_bytes(),
                 Value::Set(members) | Value::Hash(members) => members.allocated_bytes(),
                 Value::Zset(zset) => zset.allocated_bytes(),

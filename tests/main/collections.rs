@@ -83,13 +83,14 @@ fn live(sim: &mut Sim) -> Live<'_> {
     engine.keyspace.live(0, &engine.reading)
 }
 
-/// Adds element number `i`; in every hundredth place something long.
+/// Adds element number `i`; in every five hundredth place something long, or so long that a save
+/// shares it.
 fn add(live: &mut Live<'_>, key: &[u8], kind: Kind, i: usize) {
-    let long = if i % 1_000 == 507 {
-        "x".repeat(10_000)
-    } else {
-        String::new()
-    };
+    let long = "x".repeat(match i % 1_000 {
+        507 => 10_000,
+        907 => 70_000,
+        _ => 0,
+    });
     let member = format!("element {i} {long}").into_bytes();
     let value = format!("value {i} {long}").into_bytes();
     match kind {

@@ -92,16 +92,25 @@ impl Saving {
 
     fn fill(&mut self) {
         let (long, edited) = ("l".repeat(20_000), "e".repeat(300));
+        // So long that the save shares them.
+        let (huge, huge_edited) = ("h".repeat(70_000), "g".repeat(70_000));
         for i in 0..KEYS {
             let value = match i % 100 {
                 0 => &long,
                 1 => &edited,
+                2 if i % 1_000 == 2 => &huge,
+                3 if i % 1_000 == 3 => &huge_edited,
                 n if n < 50 => &format!("value {i}"),
                 _ => &i.to_string(),
             };
-            self.sim.expect(&format!("set k{i} \"{value}\""), "+OK");
+            let key = format!("k{i}");
+            let reply = self.sim.ask(&[b"set", key.as_bytes(), value.as_bytes()]);
+            assert_eq!(reply, b"+OK\r\n");
             if i % 100 == 1 {
                 self.sim.expect(&format!("append k{i} x"), ":301");
+            }
+            if i % 1_000 == 3 {
+                self.sim.expect(&format!("append k{i} x"), ":70001");
             }
             if i % 3 == 0 {
                 let request = format!("pexpire k{i} {}", 600_000 + i);

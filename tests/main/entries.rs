@@ -118,7 +118,7 @@ impl EntryTwin {
             Some(false) => {
                 NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(&self.value))))
             }
-            Some(true) => NewValue::Boxed(Box::new(Value::Growable(self.value.clone()))),
+            Some(true) => NewValue::Boxed(Box::new(Value::Growable(self.value.clone().into()))),
         };
         Parts {
             key: &self.key,
@@ -182,7 +182,7 @@ impl EntryTwin {
             assert!(self.boxed.is_none());
             return;
         };
-        *value = Value::Growable(bytes.clone());
+        *value = Value::Growable(bytes.clone().into());
         self.value = bytes;
         self.boxed = Some(true);
     }
