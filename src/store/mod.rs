@@ -1081,7 +1081,7 @@ impl Live<'_> {
             if let Some(Value::Growable(_)) = slot.value_mut() {
                 Db::preserve(cut, number, slot);
                 if let Some(Value::Growable(bytes)) = slot.value_mut() {
-                    edit(Arc::make_mut(bytes));
+                    edit(own(bytes));
                 }
                 slot.set_clock(clock);
                 return;
@@ -1254,6 +1254,16 @@ fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
     slot.deadline()
         .is_some_and(|deadline| is_due(deadline, now))
         || fields::is_dead(slot, now)
+}
+
+/// A string that can be grown: copied, spare capacity and all, if a snapshot is still writing it.
+fn own(string: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
+    if Arc::get_mut(string).is_none() {
+        let mut copy = Vec::with_capacity(string.capacity());
+        copy.extend_from_slice(string);
+        *string = Arc::new(copy);
+    }
+    Arc::get_mut(string).expect("nobody else knows the copy")
 }
 
 fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {

@@ -620,3 +620,30 @@ impl Saving {
         }
     }
 }
+
+#[test]
+fn long_strings_that_grow_during_a_save_are_saved_as_they_were() {
+    let mut saving = Saving::new(5);
+    let long = "g".repeat(90_000);
+    let keys: Vec<String> = (0..300).map(|i| format!("k{i}")).collect();
+    for key in &keys {
+        let reply = saving
+            .sim
+            .ask(&[b"append", key.as_bytes(), long.as_bytes()]);
+        assert_eq!(reply, b":90000\r\n");
+    }
+    saving.begin();
+    let mut times = [0; 2];
+    while saving.is_saving() && saving.steps < 40 {
+        saving.step();
+        // Few at a time: what the save must keep of them counts against its limit.
+        for key in keys.iter().skip(saving.steps % 60).step_by(60) {
+            let is_pending = saving.slot_is_pending(key).expect("it stays");
+            times[usize::from(is_pending)] += 1;
+            saving.run(&format!("setrange {key} {} changed", saving.steps));
+            saving.run(&format!("append {key} more"));
+        }
+    }
+    assert!(times.iter().all(|&times| times > 0), "{times:?}");
+    saving.finish("grown strings");
+}
