@@ -5,11 +5,12 @@
 //! probes, then of their entries, are asked for, so that the misses of up to 32 lookups overlap.
 //! (At a million keys: 0.95 us per GET without these passes, 0.26 with them.) A look-ahead is a
 //! hint: a wrong guess costs time, never correctness, and the order within a client is always kept.
-//! Then the first members or fields of those commands that have one are hashed and their records
-//! asked for; in a set or hash of a million that takes a fifth to a quarter from SADD, HSET and
-//! HGET in pipelines of 64, and as much from SADD in pipelines of 16. (Asking for each entry only
-//! eight requests ahead of its own, to have fewer misses in flight, gained nothing in runs of
-//! redis-benchmark side by side.)
+//! Names and keys that follow each other are looked up and hashed once. Then the first members or
+//! fields of those commands that have one are hashed, their segments and their records asked for,
+//! and the hashes kept for the commands; in a set or hash of a million that takes a fifth to a
+//! quarter from SADD, HSET and HGET in pipelines of 64, and as much from SADD in pipelines of 16.
+//! (Asking for each entry only eight requests ahead of its own, to have fewer misses in flight,
+//! gained nothing in runs of redis-benchmark side by side.)
 //!
 //! The clock is read before each batch and when the kind of command changes; within a command, and
 //! within EXEC, time stands still. The same readings tell how long each kind of command took.
@@ -270,6 +271,8 @@ fn run_session(
             engine.sessions[key].is_postponed = true;
             break;
         }
+        // What the last request had may lie where this one makes something else.
+        engine.keyspace.forget();
         if let Some(hash) = request.hash {
             let spec = table().entry(request.row).row.keys[0];
             engine.keyspace.remember(args.get(spec.first_key()), hash);

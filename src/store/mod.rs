@@ -269,7 +269,7 @@ impl Keyspace {
     }
 
     /// Tells the hash of a key that is about to be used, found by its address; any other key is
-    /// hashed as usual. Must be forgotten (with an empty key) before the key's buffer changes.
+    /// hashed as usual. Must be forgotten before the key's buffer changes or is freed.
     #[inline]
     pub fn remember(&self, key: &[u8], hash: u64) {
         self.ahead.set(Ahead::new(key, hash));
