@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Handler::Engine as OnEngine;
 use super::args::Args;
+use super::digest;
 use super::introspect::wrong_subcommand;
 use super::key;
 use super::row::*;
@@ -43,12 +44,18 @@ const MATCHED_BYTES_MAX: i64 = 1 << 20;
 /// What DEBUG HELP answers.
 const HELP: &[&str] = &[
     "DEBUG has the subcommands",
+    "DIGEST",
+    "    Shows a digest of all keys and values, the same as Redis 8.2 shows.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Shows a digest of each value.",
     "HTSTATS <db>",
     "    Describes the table of a database's keys and the index of their deadlines.",
     "OBJECT <key>",
     "    Shows how a key is kept, even if its deadline has passed.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Makes keys <prefix>:0, <prefix>:1 and so on, leaving those that are there alone.",
+    "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+    "    Saves the snapshot, empties all databases and loads it.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    With 0, keys whose deadline has passed are removed only when a command meets them.",
     "SLEEP <seconds>",
@@ -71,6 +78,8 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
     }
     let subcommand = args.get(1).to_ascii_lowercase();
     match (subcommand.as_slice(), args.len()) {
+        (b"digest", 2) => dataset_digest(engine, key),
+        (b"digest-value", _) => value_digests(engine, key, args),
         (b"sleep", 3) => sleep(engine, key, args),
         (b"set-active-expire", 3) => set_active_expire(engine, key, args),
         (b"object", 3) => object(engine, key, args),
@@ -81,6 +90,22 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         (b"help", 2) => help(engine, key),
         _ => Err(wrong_subcommand(args)),
     }
+}
+
+fn dataset_digest(engine: &mut Engine, key: SessionKey) -> Result<(), CommandError> {
+    let digest = digest::of_dataset(engine);
+    engine.reply(key).simple(&digest.text());
+    Ok(())
+}
+
+fn value_digests(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+    let db = engine.sessions[key].db;
+    engine.reply(key).array(args.len() - 2);
+    for name in args.from(2) {
+        let digest = digest::of_value(engine, db, name);
+        engine.reply(key).simple(&digest.text());
+    }
+    Ok(())
 }
 
 /// DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]. Without MERGE a key that is both there and in the

@@ -363,7 +363,7 @@ fn hexpire_with(
     reply.array(args.len() - first);
     for field in args.from(first) {
         let answer = hash.as_mut().map_or(NO_FIELD, |hash| {
-            let Some(old) = hash.view().deadline(field) else {
+            let Some(old) = hash.find(field).map(|found| found.deadline) else {
                 return NO_FIELD;
             };
             if !conditions.allow(old, deadline) {
@@ -500,9 +500,8 @@ fn hpersist(
     let mut hash = live.hash_mut(key)?;
     reply.array(args.len() - first);
     for field in args.from(first) {
-        let answer = hash
-            .as_mut()
-            .map_or(NO_FIELD, |hash| match hash.view().deadline(field) {
+        let answer = hash.as_mut().map_or(NO_FIELD, |hash| {
+            match hash.find(field).map(|f| f.deadline) {
                 None => NO_FIELD,
                 Some(None) => NO_DEADLINE,
                 Some(Some(_)) => {
@@ -510,7 +509,8 @@ fn hpersist(
                     has_changed = true;
                     1
                 }
-            });
+            }
+        });
         reply.integer(answer);
     }
     if has_changed {
@@ -565,7 +565,7 @@ fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     let mut hash = live.hash_mut(key)?;
     reply.array(args.len() - first);
     for field in args.from(first) {
-        let found = hash.as_ref().and_then(|hash| hash.view().find(field));
+        let found = hash.as_mut().and_then(|hash| hash.find(field));
         reply_string(reply, found.map(|found| found.value));
         let deadline = found.map(|found| found.deadline);
         let Some((hash, old)) = hash.as_mut().zip(deadline) else {

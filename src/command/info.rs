@@ -222,7 +222,9 @@ fn clients(engine: &mut Engine, lines: &mut Lines) {
     let metrics = &engine.metrics;
     lines.add("client_recent_max_input_buffer", metrics.input_buffer_max);
     lines.add("client_recent_max_output_buffer", metrics.output_buffer_max);
-    lines.add("blocked_clients", engine.blocking.len());
+    // Those that CLIENT PAUSE holds back among them, as in Redis.
+    let blocked = engine.sessions.iter().filter(|(_, s)| s.is_held());
+    lines.add("blocked_clients", blocked.count());
     lines.add("tracking_clients", 0);
     lines.add("pubsub_clients", subscribers.count());
     lines.add("watching_clients", watching.count());

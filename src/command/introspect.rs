@@ -564,11 +564,12 @@ fn keys_of(args: Args<'_>, start: usize) -> Result<Vec<(usize, u16)>, CommandErr
         return Err(CommandError::text("ERR The command has no key arguments"));
     }
     let len = args.len() - start;
-    let wrong_number =
-        || CommandError::text("ERR Invalid number of arguments specified for command");
     if !row.takes(len) {
-        return Err(wrong_number());
+        return Err(CommandError::text(
+            "ERR Invalid number of arguments specified for command",
+        ));
     }
+    let wrong = || CommandError::text("ERR Invalid arguments specified for command");
     let mut keys = Vec::new();
     for spec in real_keys() {
         let first = spec.first_key();
@@ -586,12 +587,12 @@ fn keys_of(args: Args<'_>, start: usize) -> Result<Vec<(usize, u16)>, CommandErr
                     .ok()
                     .and_then(|n| usize::try_from(n).ok())
                     .filter(|n| *n > 0);
-                let count = count.ok_or_else(wrong_number)?;
+                let count = count.ok_or_else(wrong)?;
                 let last = (count - 1)
                     .saturating_mul(usize::from(spec.step))
                     .saturating_add(first);
                 if last >= len {
-                    return Err(wrong_number());
+                    return Err(wrong());
                 }
                 last
             }

@@ -60,6 +60,7 @@ pub mod server;
 pub mod snapshot;
 
 pub mod debug;
+mod digest;
 
 use std::sync::LazyLock;
 

@@ -27,7 +27,7 @@ use crate::expiry::{ALL_LIVE, Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::value::hash::{self, Form, HashLimits, HashRef, Shape, Stored};
 use crate::value::list::{ChunkLimit, List, ListRef, Side};
-use crate::value::members::Members;
+use crate::value::members::{Element, Members};
 use crate::value::packed::{self, End};
 use crate::value::placement::{Ahead, Placement};
 use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
@@ -159,29 +159,32 @@ pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[StringRef<'_>], Option
     }
 }
 
+/// The same of a collection of any size. Big ones are frozen for it.
+pub fn for_each_element(slot: &Slot, mut each: impl FnMut(&[StringRef<'_>], Option<Deadline>)) {
+    let ValueRef::Boxed(value) = slot.value() else {
+        return for_each_small(slot, each);
+    };
+    let Some(mut frozen) = value.freeze() else {
+        return;
+    };
+    while !frozen.pieces.is_empty() {
+        frozen.walk(0, |strings, deadline| {
+            each(strings, deadline);
+            true
+        });
+        frozen.dismantle();
+    }
+}
+
 /// Bytes of the strings a value is made of, without what keeps them together; looks at all of it.
 pub fn payload_bytes(slot: &Slot) -> usize {
     if let Some(string) = slot.string() {
         return string.len();
     }
     let mut bytes = 0;
-    let mut add = |strings: &[StringRef<'_>]| {
+    for_each_element(slot, |strings, _| {
         bytes += strings.iter().map(|s| s.len()).sum::<usize>();
-    };
-    let ValueRef::Boxed(value) = slot.value() else {
-        for_each_small(slot, |strings, _| add(strings));
-        return bytes;
-    };
-    let Some(mut frozen) = value.freeze() else {
-        return bytes;
-    };
-    while !frozen.pieces.is_empty() {
-        frozen.walk(0, |strings, _| {
-            add(strings);
-            true
-        });
-        frozen.dismantle();
-    }
+    });
     bytes
 }
 
@@ -952,6 +955,12 @@ impl<'a> HashMut<'a> {
         if expected > self.fields.limits.packed_entries_max {
             self.fields.grow();
         }
+    }
+
+    /// A field.
+    pub fn find(&mut self, field: &[u8]) -> Option<Element<'_>> {
+        self.settle(field);
+        self.view().find(field)
     }
 
     /// Gives a field a value and takes its deadline; whether the field is new.

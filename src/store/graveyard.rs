@@ -59,7 +59,12 @@ impl Graveyard {
         entries + self.open.len() + self.values.len()
     }
 
-    /// Entries freed since start.
+    /// Counts freed entries from here on.
+    pub fn reset_stats(&mut self) {
+        self.freed = 0;
+    }
+
+    /// Entries freed since start or the last [`Graveyard::reset_stats`].
     pub fn freed(&self) -> u64 {
         self.freed
     }

@@ -221,6 +221,7 @@ impl Keyspace {
     pub fn reset_stats(&mut self) {
         self.stats = Stats::default();
         self.lag = LagFigures::default();
+        self.graveyard.reset_stats();
     }
 
     /// One database, as it is, dead keys included.

@@ -579,3 +579,18 @@ fn a_past_time_counts_as_expiry() {
         assert_eq!(sim.engine.keyspace.stats.fields_expired_lazily, 3);
     }
 }
+
+/// A dead field that a command names goes before what the command does to others.
+#[test]
+fn the_dead_are_reported_before_what_is_done_to_the_living() {
+    for request in [
+        "hgetex h ex 100 fields 2 a b",
+        "hexpire h 100 fields 2 b a",
+        "hpexpireat h 1900000000000 fields 2 a b",
+    ] {
+        let mut sim = notifying();
+        sim.script("hset h b 2 c 3 => :2\nhsetex h px 5 fields 1 a 1 => :1");
+        sim.clock.advance_ms(5);
+        events_of(&mut sim, &[request], "hexpired h, hexpire h");
+    }
+}

@@ -323,7 +323,8 @@ fn msetex_judges_the_number_then_the_options_then_the_keys() {
         get l => $1 v
         command getkeys msetex 2 a 1 b 2 ex 10 => *2 $1 a $1 b
         command getkeysandflags msetex 1 a 1 => *1 *2 $1 a *2 +OW +update
-        command getkeys msetex 0 a 1 => {Invalid number of arguments specified for command}
+        command getkeys msetex 0 a 1 => {Invalid arguments specified for command}
+        command getkeys zinterstore z 3 a => {Invalid arguments specified for command}
         ",
     );
     let deadline = format!("pxat {}", START + 5);

@@ -481,3 +481,55 @@ fn changes_are_counted_as_in_redis() {
         assert_eq!(counted, changes, "{request}");
     }
 }
+
+/// The digests are those of Redis 8.2.3.
+#[test]
+fn digests_are_those_of_redis() {
+    let mut sim = Sim::new();
+    sim.engine.config.debug_command = Permission::Yes;
+    sim.script(
+        "hset h a 1 b 2 => :2
+         debug digest-value h => *1 +6c8f22b3bf510fdcfd6122dd0f908a80e88243bf
+         hpexpire h 100000 fields 1 a => *1 :1
+         debug digest-value h => *1 +c07db73128914a41e685572f9d83e5ec946f598d
+         config set hash-max-listpack-entries 1 => +OK
+         hset h c 3 => :1
+         debug digest-value h => *1 +1afea367beb1670bcd708789cb07a48435bd836c
+         zadd z 1.1 a -inf b 1e300 c 0 d 3 e => :5
+         debug digest-value z => *1 +4d19798f402a130c0c8e5ff381768da48956c188
+         set s hello => +OK
+         debug digest-value s => *1 +36b23a1456b2dce2c3ed252c456761301dba8060
+         set s2 hello ex 100 => +OK
+         debug digest-value s2 none => *2 +d037c4eb8a8b36b602fbced4000daeab0714c1e3 \
+         +0000000000000000000000000000000000000000
+         rpush l a b => :2
+         debug digest-value l => *1 +62f55a532623cf6c3d81081db480b6fd8461eb3f
+         sadd st a b 1 => :3
+         debug digest-value st => *1 +e8f32bbb1ad9bf537c8867de4f19fec9e001296d
+         debug digest => +687e554160888ba450809977f1c1031cd918b23b
+         select 3 => +OK
+         set x y => +OK
+         debug digest => +e8c6d8c96abdfa99b6a7a3af2ce7d70ebe41eb2e",
+    );
+    // What is dead is not in them, collected or not.
+    sim.clock.advance_ms(100_000);
+    let dead = sim.run("debug digest");
+    sim.script("select 0 => +OK\n hdel h a => :0\n del s2 => :0");
+    sim.expect("debug digest", &dead);
+    sim.script("config set hash-max-listpack-entries 128 => +OK\n del h => :1");
+    sim.script("hset h b 2 c 3 => :2");
+    sim.expect("debug digest", &dead);
+}
+
+#[test]
+fn who_is_held_back_counts_as_blocked() {
+    let mut sim = Sim::new();
+    let (writer, popper) = (sim.connect(), sim.connect());
+    sim.expect("client pause 100000 write", "+OK");
+    assert_eq!(sim.run_as(writer, "set k v"), "");
+    assert_eq!(sim.run_as(popper, "blpop l 1"), "");
+    assert!(sim.run("info clients").contains("blocked_clients:2 "));
+    sim.expect("client unpause", "+OK");
+    assert_eq!(sim.received(writer), "+OK");
+    assert!(sim.run("info clients").contains("blocked_clients:1 "));
+}
