@@ -234,7 +234,13 @@ fn banner(config: &Config) {
     let place = if config.port == 0 {
         config.unixsocket.clone()
     } else {
-        format!("{}:{}", config.bind.join(" "), config.port)
+        // A dash says that the address may be missing on this machine.
+        let hosts = config.bind.iter().map(|host| host.trim_start_matches('-'));
+        format!(
+            "{}, port {}",
+            hosts.collect::<Vec<_>>().join(" and "),
+            config.port
+        )
     };
     // Nobody may be there to see it.
     let _ = say(&format!(
