@@ -61,25 +61,23 @@ impl Digest {
     }
 
     fn element(&mut self, kind: Kind, strings: &[StringRef<'_>], is_volatile: bool) {
+        let mut element = Digest::default();
         match (kind, strings) {
-            (Kind::List, [item]) => self.mix(item),
-            (Kind::Set, [member]) => self.add(member),
-            _ => {
-                let mut element = Digest::default();
-                for (nth, string) in strings.iter().enumerate() {
-                    match <[u8; 8]>::try_from(&**string) {
-                        Ok(score) if kind == Kind::Zset && nth == 1 => {
-                            element.mix(format_f64(f64::from_le_bytes(score)).as_bytes());
-                        }
-                        _ => element.mix(string),
-                    }
-                }
-                if is_volatile {
-                    element.add(VOLATILE_FIELD);
-                }
-                self.add(&element.0);
+            (Kind::List, [item]) => return self.mix(item),
+            (Kind::Set, [member]) => return self.add(member),
+            (Kind::Zset, [member, score]) => {
+                element.mix(member);
+                let score = score
+                    .first_chunk()
+                    .map_or(0.0, |bytes| f64::from_le_bytes(*bytes));
+                element.mix(format_f64(score).as_bytes());
             }
+            _ => strings.iter().for_each(|string| element.mix(string)),
         }
+        if is_volatile {
+            element.add(VOLATILE_FIELD);
+        }
+        self.add(&element.0);
     }
 
     /// In hexadecimal digits.

@@ -183,12 +183,12 @@ fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
         // Often many members of one collection follow each other.
         let mut last = (None, None);
         for request in requests {
-            if request.hash.is_none() || !table().entry(request.row).has_member {
+            let Some(hash) = request.hash else { continue };
+            if !table().entry(request.row).has_member {
                 continue;
             }
-            if last.0 != request.hash {
-                let members = request.hash.map(|hash| keyspace.probable_members(db, hash));
-                last = (request.hash, members.flatten());
+            if last.0 != Some(hash) {
+                last = (Some(hash), keyspace.probable_members(db, hash));
             }
             if let Some(members) = last.1
                 && let Some(range) = request.ranges(args).get(MEMBER_AT)
