@@ -1,0 +1,203 @@
+//! How values are read from words, with the errors in the words of Redis, and shown again.
+
+use super::*;
+
+pub(super) fn one(args: &[String]) -> Result<&str, String> {
+    match args {
+        [value] => Ok(value),
+        _ => Err("wrong number of arguments".to_string()),
+    }
+}
+
+pub(super) fn text(args: &[String]) -> Result<String, String> {
+    one(args).map(str::to_string)
+}
+
+/// The words of a value that may be given as one argument (CONFIG SET, the environment, quoted)
+/// or as several (a file's line). Split at single spaces, as Redis does; `""` is no word.
+pub(super) fn many(args: &[String]) -> Vec<&str> {
+    match args {
+        [value] if value.is_empty() => Vec::new(),
+        [value] => value.split(' ').collect(),
+        _ => args.iter().map(String::as_str).collect(),
+    }
+}
+
+pub(super) fn integer<T: TryFrom<i64>>(args: &[String], min: i64, max: i64) -> Result<T, String> {
+    let value = one(args)?;
+    // Only the shortest spelling is an integer: no plus sign, no leading zero.
+    let number: i64 = (value.parse().ok())
+        .filter(|number: &i64| number.to_string() == value)
+        .ok_or("argument couldn't be parsed into an integer")?;
+    (T::try_from(number).ok())
+        .filter(|_| (min..=max).contains(&number))
+        .ok_or_else(|| match max {
+            i64::MAX => format!("argument must be greater or equal to {min}"),
+            _ => format!("argument must be between {min} and {max} inclusive"),
+        })
+}
+
+/// A size such as `64mb`, in bytes: k, m, g are powers of 1000, kb, mb, gb powers of 1024.
+/// A number too large for anything saturates, so that the range check names the range.
+pub(super) fn memory_bytes(value: &str) -> Option<u128> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = value.split_at_checked(digits).filter(|_| digits > 0)?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1000 * 1000,
+        "mb" => 1 << 20,
+        "g" => 1000 * 1000 * 1000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    Some(number.parse().unwrap_or(u128::MAX).saturating_mul(factor))
+}
+
+pub(super) fn memory(args: &[String], min: u64) -> Result<u64, String> {
+    memory_up_to(args, min, i64::MAX as u64)
+}
+
+pub(super) fn memory_up_to(args: &[String], min: u64, max: u64) -> Result<u64, String> {
+    let bytes = memory_bytes(one(args)?).ok_or("argument must be a memory value")?;
+    (u64::try_from(bytes).ok())
+        .filter(|bytes| (min..=max).contains(bytes))
+        .ok_or_else(|| format!("argument must be between {min} and {max} inclusive"))
+}
+
+pub(super) fn lookup<T: Copy>(args: &[String], table: &[(&str, T)]) -> Result<Option<T>, String> {
+    let value = one(args)?;
+    let row = table
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(value));
+    Ok(row.map(|(_, choice)| *choice))
+}
+
+pub(super) fn choice<T: Copy>(args: &[String], table: &[(&str, T)]) -> Result<T, String> {
+    lookup(args, table)?.ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+        format!(
+            "argument(s) must be one of the following: {}",
+            names.join(", ")
+        )
+    })
+}
+
+pub(super) fn yes_no(args: &[String]) -> Result<bool, String> {
+    lookup(args, YES_NO)?.ok_or_else(|| "argument must be 'yes' or 'no'".to_string())
+}
+
+pub(super) fn name_of<T: PartialEq>(value: T, table: &[(&'static str, T)]) -> String {
+    let row = table.iter().find(|(_, choice)| *choice == value);
+    row.expect("each table names every variant").0.to_string()
+}
+
+/// For facts other tools ask for: the one value there is is fine, any other is refused.
+pub(super) fn only(is_fact: bool, message: &str) -> Result<(), String> {
+    if is_fact {
+        Ok(())
+    } else {
+        Err(message.to_string())
+    }
+}
+
+pub(super) fn addresses(args: &[String]) -> Result<Vec<String>, String> {
+    let words = many(args);
+    if words.len() > BIND_ADDRESSES_MAX {
+        return Err("Too many bind addresses specified.".to_string());
+    }
+    if words
+        .iter()
+        .any(|word| word.trim_start_matches('-').is_empty())
+    {
+        return Err("Failed to bind to specified addresses.".to_string());
+    }
+    Ok(words.into_iter().map(str::to_string).collect())
+}
+
+pub(super) fn octal(args: &[String], max: u32) -> Result<u32, String> {
+    let value = u32::from_str_radix(one(args)?, 8)
+        .map_err(|_| "argument couldn't be parsed as an octal number".to_string())?;
+    if value > max {
+        return Err(format!("argument must be between 0 and {max:o} inclusive"));
+    }
+    Ok(value)
+}
+
+pub(super) fn file_name(args: &[String]) -> Result<String, String> {
+    match one(args)? {
+        "" => Err("dbfilename can't be empty".to_string()),
+        "." | ".." => Err("dbfilename can't be a path, just a filename".to_string()),
+        name if name.contains(['/', '\\']) => {
+            Err("dbfilename can't be a path, just a filename".to_string())
+        }
+        name => Ok(name.to_string()),
+    }
+}
+
+pub(super) fn save_points(args: &[String]) -> Result<Vec<SavePoint>, String> {
+    let words = many(args);
+    let point = |pair: &[&str]| {
+        let [seconds, changes] = pair else {
+            return None;
+        };
+        let (seconds, changes): (i64, i64) = (seconds.parse().ok()?, changes.parse().ok()?);
+        let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)?;
+        Some(SavePoint {
+            seconds,
+            changes: u64::try_from(changes).ok()?,
+        })
+    };
+    let points: Option<_> = words.chunks(2).map(point).collect();
+    points.ok_or_else(|| "Invalid save parameters".to_string())
+}
+
+pub(super) fn print_save_point(point: &SavePoint) -> String {
+    format!("{} {}", point.seconds, point.changes)
+}
+
+/// Classes that are not named keep the limits they had.
+pub(super) fn set_output_limits(
+    limits: &mut [OutputLimit; 3],
+    args: &[String],
+) -> Result<(), String> {
+    let words = many(args);
+    if !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_string());
+    }
+    for group in words.chunks_exact(4) {
+        let class = match group[0].to_ascii_lowercase().as_str() {
+            "normal" => OUTPUT_NORMAL,
+            "slave" | "replica" => OUTPUT_REPLICA,
+            "pubsub" => OUTPUT_PUBSUB,
+            _ => {
+                return Err("Invalid client class specified in buffer limit configuration.".into());
+            }
+        };
+        let bytes = |word| memory_bytes(word).and_then(|bytes| i64::try_from(bytes).ok());
+        let (hard, soft, seconds) = (bytes(group[1]), bytes(group[2]), group[3].parse::<i32>());
+        let (Some(hard), Some(soft), Ok(seconds @ 0..)) = (hard, soft, seconds) else {
+            let what = "Error in hard, soft or soft_seconds setting";
+            return Err(format!("{what} in buffer limit configuration."));
+        };
+        limits[class] = OutputLimit {
+            hard_bytes: hard.unsigned_abs(),
+            soft_bytes: soft.unsigned_abs(),
+            soft_seconds: seconds.unsigned_abs(),
+        };
+    }
+    Ok(())
+}
+
+pub(super) fn print_output_limit(limits: &[OutputLimit; 3], class: usize) -> String {
+    let OutputLimit {
+        hard_bytes,
+        soft_bytes,
+        soft_seconds,
+    } = limits[class];
+    format!(
+        "{} {hard_bytes} {soft_bytes} {soft_seconds}",
+        OUTPUT_CLASSES[class]
+    )
+}

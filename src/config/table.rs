@@ -1,0 +1,492 @@
+//! The table: a row for each setting, with its name, help, access, and how it is read and shown.
+
+use super::read::*;
+use super::source::quote;
+use super::*;
+
+/// Who may change a setting while the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everyone who may use CONFIG SET.
+    Mutable,
+    /// Those whom `enable-protected-configs` lets.
+    Protected,
+    /// Nobody: it takes a restart.
+    Immutable,
+}
+
+/// One row of the table of settings.
+pub struct Setting {
+    /// Name, in lower case with dashes.
+    pub name: &'static str,
+    /// What may stand as the value, for help and error messages.
+    pub values: &'static str,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+    /// Who may change it at run time.
+    pub access: Access,
+    get: fn(&Config) -> String,
+    pub(super) set: fn(&mut Config, &[String]) -> Result<(), String>,
+}
+
+impl Setting {
+    /// The value as CONFIG GET shows it.
+    pub fn value(&self, config: &Config) -> String {
+        (self.get)(config)
+    }
+
+    /// The default as CONFIG GET shows it.
+    pub fn default_value(&self) -> String {
+        self.value(&Config::default())
+    }
+
+    /// The environment variable that sets it.
+    pub fn env_name(&self) -> String {
+        format!(
+            "{ENV_PREFIX}{}",
+            self.name.to_ascii_uppercase().replace('-', "_")
+        )
+    }
+
+    /// The lines of a file that give this setting its value in `config`, whatever it was before.
+    pub(super) fn lines(&self, config: &Config) -> Vec<String> {
+        let line = |value: &str| format!("{} {value}", self.name);
+        match self.name {
+            "save" if !config.save.is_empty() => config
+                .save
+                .iter()
+                .map(|p| line(&print_save_point(p)))
+                .collect(),
+            "client-output-buffer-limit" => (0..OUTPUT_CLASSES.len())
+                .map(|class| line(&print_output_limit(&config.output_limits, class)))
+                .collect(),
+            "bind" if !config.bind.is_empty() => vec![line(&config.bind.join(" "))],
+            "notify-keyspace-events" => {
+                vec![line(&quote(&config.notify_keyspace_events.print_whole()))]
+            }
+            _ => vec![line(&quote(&self.value(config)))],
+        }
+    }
+}
+
+/// All settings, in the order in which help and CONFIG GET list them.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "bind",
+        values: "ADDRESS ...",
+        help: "Addresses to listen on; with a leading dash it is no error if the machine lacks it.",
+        access: Access::Mutable,
+        get: |c| c.bind.join(" "),
+        set: |c, a| addresses(a).map(|v| c.bind = v),
+    },
+    Setting {
+        name: "port",
+        values: "0 to 65535",
+        help: "TCP port to listen on, 0 for none.",
+        access: Access::Mutable,
+        get: |c| c.port.to_string(),
+        set: |c, a| integer(a, 0, 65535).map(|v| c.port = v),
+    },
+    Setting {
+        name: "unixsocket",
+        values: "PATH",
+        help: "Path of a unix socket to listen on as well.",
+        access: Access::Immutable,
+        get: |c| c.unixsocket.clone(),
+        set: |c, a| text(a).map(|v| c.unixsocket = v),
+    },
+    Setting {
+        name: "unixsocketperm",
+        values: "0 to 777, octal",
+        help: "Mode of the unix socket's file, 0 to leave it to the umask.",
+        access: Access::Immutable,
+        get: |c| format!("{:o}", c.unixsocket_permissions),
+        set: |c, a| octal(a, 0o777).map(|v| c.unixsocket_permissions = v),
+    },
+    Setting {
+        name: "tcp-backlog",
+        values: "0 to 2147483647",
+        help: "How many connections the system queues before they are accepted.",
+        access: Access::Immutable,
+        get: |c| c.tcp_backlog.to_string(),
+        set: |c, a| integer(a, 0, INT_MAX).map(|v| c.tcp_backlog = v),
+    },
+    Setting {
+        name: "tcp-keepalive",
+        values: "SECONDS",
+        help: "Seconds of silence until TCP checks whether a client is still there, 0 for never.",
+        access: Access::Mutable,
+        get: |c| c.tcp_keepalive_seconds.to_string(),
+        set: |c, a| integer(a, 0, INT_MAX).map(|v| c.tcp_keepalive_seconds = v),
+    },
+    Setting {
+        name: "timeout",
+        values: "SECONDS",
+        help: "Seconds after which an idle client is closed, 0 for never.",
+        access: Access::Mutable,
+        get: |c| c.timeout_seconds.to_string(),
+        set: |c, a| integer(a, 0, INT_MAX).map(|v| c.timeout_seconds = v),
+    },
+    Setting {
+        name: "maxclients",
+        values: "1 to 4294967295",
+        help: "How many clients may be connected at one time.",
+        access: Access::Mutable,
+        get: |c| c.clients_max.to_string(),
+        set: |c, a| integer(a, 1, i64::from(u32::MAX)).map(|v| c.clients_max = v),
+    },
+    Setting {
+        name: "protected-mode",
+        values: "yes|no",
+        help: "Refuses clients from other machines as long as there is no password.",
+        access: Access::Mutable,
+        get: |c| name_of(c.is_protected, YES_NO),
+        set: |c, a| yes_no(a).map(|v| c.is_protected = v),
+    },
+    Setting {
+        name: "requirepass",
+        values: "PASSWORD",
+        help: "Password that clients must give first, empty for none.",
+        access: Access::Mutable,
+        get: |c| c.requirepass.clone(),
+        set: |c, a| text(a).map(|v| c.requirepass = v),
+    },
+    Setting {
+        name: "client-output-buffer-limit",
+        values: "normal|replica|pubsub HARD SOFT SECONDS ...",
+        help: "Closes clients with this much unread output: HARD at once, SOFT after SECONDS.",
+        access: Access::Mutable,
+        get: |c| {
+            [0, 1, 2]
+                .map(|class| print_output_limit(&c.output_limits, class))
+                .join(" ")
+        },
+        set: |c, a| set_output_limits(&mut c.output_limits, a),
+    },
+    Setting {
+        name: "client-query-buffer-limit",
+        values: "BYTES, at least 1mb",
+        help: "Closes clients that send this much faster than it can be executed.",
+        access: Access::Mutable,
+        get: |c| c.query_buffer_bytes_limit.to_string(),
+        set: |c, a| memory(a, MEBIBYTE).map(|v| c.query_buffer_bytes_limit = v),
+    },
+    Setting {
+        name: "proto-max-bulk-len",
+        values: "BYTES, 1mb to 512mb",
+        help: "The longest argument that a request may have, and the longest string.",
+        access: Access::Mutable,
+        get: |c| c.bulk_bytes_max.to_string(),
+        set: |c, a| memory_up_to(a, MEBIBYTE, BULK_BYTES_MAX).map(|v| c.bulk_bytes_max = v),
+    },
+    Setting {
+        name: "list-max-listpack-size",
+        values: "ITEMS, or -1 to -5 for 4kb to 64kb",
+        help: "What a chunk of a list may hold.",
+        access: Access::Mutable,
+        get: |c| c.list_chunk.to_string(),
+        set: |c, a| integer(a, -(1 << 31), (1 << 31) - 1).map(|v| c.list_chunk = v),
+    },
+    Setting {
+        name: "hash-max-listpack-entries",
+        values: "COUNT",
+        help: "How many fields a hash may have and still be packed.",
+        access: Access::Mutable,
+        get: |c| c.hash_packed_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.hash_packed_entries_max = v),
+    },
+    Setting {
+        name: "hash-max-listpack-value",
+        values: "BYTES",
+        help: "How long fields and values of a packed hash may be.",
+        access: Access::Mutable,
+        get: |c| c.hash_packed_value_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.hash_packed_value_bytes_max = v),
+    },
+    Setting {
+        name: "set-max-intset-entries",
+        values: "COUNT",
+        help: "How many members a set of integers may have and still be an array.",
+        access: Access::Mutable,
+        get: |c| c.set_integers_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.set_integers_max = v),
+    },
+    Setting {
+        name: "set-max-listpack-entries",
+        values: "COUNT",
+        help: "How many members a set may have and still be packed.",
+        access: Access::Mutable,
+        get: |c| c.set_packed_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.set_packed_entries_max = v),
+    },
+    Setting {
+        name: "set-max-listpack-value",
+        values: "BYTES",
+        help: "How long members of a packed set may be.",
+        access: Access::Mutable,
+        get: |c| c.set_packed_value_bytes_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.set_packed_value_bytes_max = v),
+    },
+    Setting {
+        name: "zset-max-listpack-entries",
+        values: "COUNT",
+        help: "How many members a sorted set may have and still be packed.",
+        access: Access::Mutable,
+        get: |c| c.zset_packed_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.zset_packed_entries_max = v),
+    },
+    Setting {
+        name: "zset-max-listpack-value",
+        values: "BYTES",
+        help: "How long members of a packed sorted set may be.",
+        access: Access::Mutable,
+        get: |c| c.zset_packed_value_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.zset_packed_value_bytes_max = v),
+    },
+    Setting {
+        name: "databases",
+        values: "1 to 65536",
+        help: "How many databases SELECT can choose from.",
+        access: Access::Immutable,
+        get: |c| c.databases.to_string(),
+        set: |c, a| integer(a, 1, DATABASES_MAX).map(|v| c.databases = v),
+    },
+    Setting {
+        name: "dbfilename",
+        values: "FILENAME",
+        help: "Name of the snapshot file inside the working directory.",
+        access: Access::Protected,
+        get: |c| c.dbfilename.clone(),
+        set: |c, a| file_name(a).map(|v| c.dbfilename = v),
+    },
+    Setting {
+        name: "dir",
+        values: "DIRECTORY",
+        help: "Working directory, in which the snapshot is kept.",
+        access: Access::Protected,
+        get: |c| c.dir.clone(),
+        set: |c, a| text(a).map(|v| c.dir = v),
+    },
+    Setting {
+        name: "save",
+        values: "SECONDS CHANGES ... or \"\"",
+        help: "Saves by itself once so many changes have gathered and so many seconds have passed.",
+        access: Access::Mutable,
+        get: |c| {
+            c.save
+                .iter()
+                .map(print_save_point)
+                .collect::<Vec<_>>()
+                .join(" ")
+        },
+        set: |c, a| save_points(a).map(|v| c.save = v),
+    },
+    Setting {
+        name: "stop-writes-on-bgsave-error",
+        values: "yes|no",
+        help: "Refuses writes after a failed save until one succeeds.",
+        access: Access::Mutable,
+        get: |c| name_of(c.stop_writes_on_save_error, YES_NO),
+        set: |c, a| yes_no(a).map(|v| c.stop_writes_on_save_error = v),
+    },
+    Setting {
+        name: "notify-keyspace-events",
+        values: "letters of AKEg$lshzxetdmnoc",
+        help: "Kinds of changes to keys that are published to subscribers.",
+        access: Access::Mutable,
+        get: |c| c.notify_keyspace_events.print(),
+        set: |c, a| match NotifyFlags::parse(one(a)?) {
+            Some(v) => {
+                c.notify_keyspace_events = v;
+                Ok(())
+            }
+            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_string()),
+        },
+    },
+    Setting {
+        name: "hz",
+        values: "1 to 500",
+        help: "Housekeeping rounds per second; expiry does not depend on it.",
+        access: Access::Mutable,
+        get: |c| c.hz.to_string(),
+        set: |c, a| {
+            integer::<u32>(a, 0, INT_MAX)
+                .map(|v| c.hz = v.clamp(*HZ_RANGE.start(), *HZ_RANGE.end()))
+        },
+    },
+    Setting {
+        name: "dynamic-hz",
+        values: "yes|no",
+        help: "Does housekeeping more often when there are many clients.",
+        access: Access::Mutable,
+        get: |c| name_of(c.is_hz_dynamic, YES_NO),
+        set: |c, a| yes_no(a).map(|v| c.is_hz_dynamic = v),
+    },
+    Setting {
+        name: "active-expire-effort",
+        values: "1 to 10",
+        help: "How large a share of the CPU removing due keys may take.",
+        access: Access::Mutable,
+        get: |c| c.active_expire_effort.to_string(),
+        set: |c, a| integer(a, 1, 10).map(|v| c.active_expire_effort = v),
+    },
+    Setting {
+        name: "expire-clock",
+        values: "monotonic|wall",
+        help: "Whether deadlines follow elapsed time or the wall clock when that is set.",
+        access: Access::Immutable,
+        get: |c| name_of(c.expire_clock, EXPIRE_CLOCKS),
+        set: |c, a| choice(a, EXPIRE_CLOCKS).map(|v| c.expire_clock = v),
+    },
+    Setting {
+        name: "expire-max-lag-ms",
+        values: "1 to 60000",
+        help: "Milliseconds by which keys may outlive their deadline before expiry gets more CPU.",
+        access: Access::Mutable,
+        get: |c| c.expire_lag_ms_max.to_string(),
+        set: |c, a| integer(a, 1, 60000).map(|v| c.expire_lag_ms_max = v),
+    },
+    Setting {
+        name: "expire-past-event",
+        values: "del|expired",
+        help: "Event sent when a key is given a deadline that has already passed.",
+        access: Access::Mutable,
+        get: |c| name_of(c.expire_past_event, PAST_EVENTS),
+        set: |c, a| choice(a, PAST_EVENTS).map(|v| c.expire_past_event = v),
+    },
+    Setting {
+        name: "snapshot-backlog-limit",
+        values: "BYTES, at least 1mb",
+        help: "Gives a snapshot up when old values waiting to be written take this much memory.",
+        access: Access::Mutable,
+        get: |c| c.snapshot_backlog_bytes_limit.to_string(),
+        set: |c, a| memory(a, MEBIBYTE).map(|v| c.snapshot_backlog_bytes_limit = v),
+    },
+    Setting {
+        name: "snapshot-load",
+        values: "strict|partial",
+        help: "Whether a damaged snapshot stops the start or its whole parts are loaded.",
+        access: Access::Mutable,
+        get: |c| name_of(c.snapshot_load, SNAPSHOT_LOADS),
+        set: |c, a| choice(a, SNAPSHOT_LOADS).map(|v| c.snapshot_load = v),
+    },
+    Setting {
+        name: "load-expired",
+        values: "no|keep",
+        help: "Whether keys that are already due are loaded from a snapshot.",
+        access: Access::Mutable,
+        get: |c| name_of(c.load_keeps_expired, LOAD_EXPIRED),
+        set: |c, a| choice(a, LOAD_EXPIRED).map(|v| c.load_keeps_expired = v),
+    },
+    Setting {
+        name: "enable-debug-command",
+        values: "no|yes|local",
+        help: "Who may use DEBUG: nobody, everybody or clients on this machine.",
+        access: Access::Immutable,
+        get: |c| name_of(c.debug_command, PERMISSIONS),
+        set: |c, a| choice(a, PERMISSIONS).map(|v| c.debug_command = v),
+    },
+    Setting {
+        name: "enable-protected-configs",
+        values: "no|yes|local",
+        help: "Who may change dir and dbfilename at run time, as with enable-debug-command.",
+        access: Access::Immutable,
+        get: |c| name_of(c.protected_configs, PERMISSIONS),
+        set: |c, a| choice(a, PERMISSIONS).map(|v| c.protected_configs = v),
+    },
+    Setting {
+        name: "loglevel",
+        values: "debug|verbose|notice|warning|nothing",
+        help: "Least severe kind of message that is logged.",
+        access: Access::Mutable,
+        get: |c| name_of(c.loglevel, LOG_LEVELS),
+        set: |c, a| choice(a, LOG_LEVELS).map(|v| c.loglevel = v),
+    },
+    Setting {
+        name: "logfile",
+        values: "PATH",
+        help: "File to log to, empty for standard output.",
+        access: Access::Immutable,
+        get: |c| c.logfile.clone(),
+        set: |c, a| text(a).map(|v| c.logfile = v),
+    },
+    Setting {
+        name: "pidfile",
+        values: "PATH",
+        help: "File that gets the process id, empty for none.",
+        access: Access::Immutable,
+        get: |c| c.pidfile.clone(),
+        set: |c, a| text(a).map(|v| c.pidfile = v),
+    },
+    Setting {
+        name: "maxmemory",
+        values: "0",
+        help: "Memory limit; there is none yet.",
+        access: Access::Mutable,
+        get: |_| "0".to_string(),
+        set: |_, a| {
+            only(
+                memory(a, 0)? == 0,
+                "a memory limit is not supported yet, the only value is 0",
+            )
+        },
+    },
+    Setting {
+        name: "maxmemory-policy",
+        values: "noeviction",
+        help: "What gives way when memory is full; nothing yet.",
+        access: Access::Mutable,
+        get: |_| "noeviction".to_string(),
+        set: |_, a| {
+            only(
+                one(a)?.eq_ignore_ascii_case("noeviction"),
+                "eviction is not supported yet, the only value is noeviction",
+            )
+        },
+    },
+    Setting {
+        name: "appendonly",
+        values: "no",
+        help: "Append-only file; there is none.",
+        access: Access::Mutable,
+        get: |_| "no".to_string(),
+        set: |_, a| {
+            only(
+                !yes_no(a)?,
+                "an append-only file is not supported yet, the only value is no",
+            )
+        },
+    },
+    Setting {
+        name: "io-threads",
+        values: "1",
+        help: "Threads that serve clients; always one.",
+        access: Access::Immutable,
+        get: |_| "1".to_string(),
+        set: |_, a| {
+            only(
+                integer::<i64>(a, 1, 128)? == 1,
+                "more threads are not supported, the only value is 1",
+            )
+        },
+    },
+];
+
+/// Names that settings had before Redis 7, which files, CONFIG GET and CONFIG SET still know.
+pub(super) const OLD_NAMES: &[(&str, &str)] = &[
+    ("list-max-ziplist-size", "list-max-listpack-size"),
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
+];
+
+/// Finds a setting by its name, in any case.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    let mut old_names = OLD_NAMES.iter();
+    let renamed = old_names.find(|(old, _)| old.eq_ignore_ascii_case(name));
+    let name = renamed.map_or(name, |(_, new)| new);
+    SETTINGS
+        .iter()
+        .find(|setting| setting.name.eq_ignore_ascii_case(name))
+}
