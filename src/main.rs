@@ -22,16 +22,21 @@ use signal_hook_mio::v1_0::Signals;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const USAGE: &str = "\
-Usage: mayfly [/path/to/mayfly.conf] [--name value ...]
+Usage: mayfly [/path/to/mayfly.conf] [--name value | --name=value ...]
        mayfly - (configuration from standard input)
-       mayfly check FILE
-       mayfly --version | --help
+       mayfly --check-config [FILE] [--name value ...]   reads the settings and starts nothing
+       mayfly --print-config [FILE] [--name value ...]   prints them as an annotated file
+       mayfly check FILE                                 verifies a snapshot
+       mayfly version | --version | -v
+       mayfly help | --help | -h
 
 Every setting of the configuration file can be given as --name value, or as the environment
-variable MAYFLY_NAME; the command line wins, then the environment, then the file.
+variable MAYFLY_NAME; the command line wins, then the environment, then the file. The words check,
+help and version are no files; write ./help for a file of that name.
 Examples:
        mayfly --port 7777 --save ''
        mayfly /etc/mayfly.conf --loglevel verbose
+       mayfly --print-config > mayfly.conf
 ";
 
 fn main() -> ExitCode {
@@ -58,17 +63,45 @@ fn run() -> Result<String, String> {
     });
     let args = args.collect::<Result<Vec<String>, String>>()?;
     match args.first().map(String::as_str) {
-        Some("--version" | "-v") => {
+        Some("--version" | "-v" | "version") => {
             let version = env!("CARGO_PKG_VERSION");
-            Ok(format!("Mayfly server v={version} bits=64\n"))
+            return Ok(format!("Mayfly server v={version} bits=64\n"));
         }
-        Some("--help" | "-h") => Ok(format!("{USAGE}\nSettings:\n{}", config::help())),
-        Some("check") => match &args[1..] {
-            [path] => check(path).map_err(|error| format!("{path}: {error}")),
-            _ => Err(format!("check takes one file\n{USAGE}")),
-        },
-        _ => serve(&args).map(|never| match never {}),
+        Some("--help" | "-h" | "help") => return Ok(format!("{USAGE}{}", config::help())),
+        Some("check") => {
+            return match &args[1..] {
+                [path] => check(path).map_err(|error| format!("{path}: {error}")),
+                _ => Err(format!("check takes one file\n{USAGE}")),
+            };
+        }
+        _ => {}
     }
+    if let Some(args) = without("--check-config", &args) {
+        return check_config(&args);
+    }
+    if let Some(args) = without("--print-config", &args) {
+        return read_config(&args).map(|(config, ..)| config::annotated(&config));
+    }
+    serve(&args).map(|never| match never {})
+}
+
+/// The other arguments, if `flag` is among them. No value can be mistaken for it, as none starts
+/// with two dashes.
+fn without(flag: &str, args: &[String]) -> Option<Vec<String>> {
+    let is_other = |arg: &&String| *arg != flag;
+    let others: Vec<String> = args.iter().filter(is_other).cloned().collect();
+    (others.len() < args.len()).then_some(others)
+}
+
+/// Reads the settings as a start would, and tells what it would warn about.
+fn check_config(args: &[String]) -> Result<String, String> {
+    let (_, warnings, _) = read_config(args)?;
+    let warnings = warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}\n"));
+    Ok(warnings
+        .chain(["the configuration is valid\n".to_owned()])
+        .collect())
 }
 
 /// Prints. Unlike print!, an output that is full or closed is no reason to panic.
@@ -118,25 +151,31 @@ fn settings_in(
 fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String> {
     let (file, _) = config::split_file_argument(args);
     let mut name = String::new();
-    let mut text = String::new();
+    let mut text = Vec::new();
     if let Some(path) = file {
         if path == "-" {
             std::io::stdin()
-                .read_to_string(&mut text)
+                .read_to_end(&mut text)
                 .map_err(|error| format!("reading the configuration from stdin: {error}"))?;
             "stdin".clone_into(&mut name);
         } else {
-            text = std::fs::read_to_string(path)
+            text = std::fs::read(path)
                 .map_err(|error| format!("can't open config file '{path}': {error}"))?;
             let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
             name = absolute.display().to_string();
         }
     }
-    let source = file.map(|_| (name.as_str(), text.as_str()));
-    let mut include = |path: &str| std::fs::read_to_string(path);
+    let source = file.map(|_| (name.as_str(), text.as_slice()));
+    let mut include = |path: &str| std::fs::read(path);
     let env = settings_in(std::env::vars_os())?;
-    let (config, warnings) = config::parse(source, env.into_iter(), args, &mut include)
-        .map_err(|error| error.to_string())?;
+    let (config, warnings) =
+        config::parse(source, env.into_iter(), args, &mut include).map_err(|errors| {
+            let warnings = errors
+                .warnings
+                .iter()
+                .map(|warning| format!("warning: {warning}\n"));
+            format!("{}{errors}", warnings.collect::<String>())
+        })?;
     let is_rewritable = file.is_some_and(|path| path != "-");
     Ok((
         config,

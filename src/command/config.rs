@@ -13,7 +13,9 @@ use super::Handler::{Container, Engine as OnEngine};
 use super::args::Args;
 use super::reply_help;
 use super::row::*;
-use crate::config::{Config, PastEvent, SetError, UNKNOWN_SETTING};
+use crate::config::{
+    Config, PastEvent, SetError, UNKNOWN_SETTING, find, snapshot_note, without_effect,
+};
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
@@ -135,7 +137,7 @@ fn config_get(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     reply.map(found.len());
     for (name, value) in found {
         reply.bulk(name.as_bytes());
-        reply.bulk(value.as_bytes());
+        reply.bulk(&value);
     }
     Ok(())
 }
@@ -152,7 +154,11 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
             reconfigure,
             ..
         } = engine;
-        reconfigure(config, &before, &names)
+        reconfigure(config, &before, &names)?;
+        without_effect(&names)
+            .iter()
+            .for_each(|warning| log::warn!("{warning}"));
+        Ok(())
     });
     if let Err(error) = result {
         engine.config = before;
@@ -182,19 +188,20 @@ fn unknown_setting(args: Args<'_>, name: &str) -> CommandError {
 /// Sets what the arguments say and gives the names of what has changed; on an error `config` may be
 /// left with a part of it.
 fn set(config: &mut Config, args: Args<'_>, is_local: bool) -> Result<Vec<&'static str>, SetError> {
-    let mut pairs = Vec::new();
-    for i in (2..args.len()).step_by(2) {
-        let name = args.text(i);
-        let Ok(value) = std::str::from_utf8(args.get(i + 1)) else {
-            return Err(SetError::failed(name, "argument must be UTF-8"));
-        };
-        pairs.push((name, value.to_owned()));
-    }
+    let pairs = (2..args.len()).step_by(2);
+    let pairs: Vec<_> = pairs
+        .map(|i| (args.text(i), args.get(i + 1).to_vec()))
+        .collect();
     let old_dir = config.dir.clone();
     let changed = config.set(&pairs, is_local)?;
     if changed.contains(&"dir") {
         config.dir = directory(&old_dir, &config.dir)
             .map_err(|error| SetError::failed("dir", reason(&error)))?;
+    }
+    for (name, value) in pairs {
+        let name = find(&name).map_or("", |row| row.name());
+        let note = snapshot_note(name, &[value], config);
+        note.iter().for_each(|note| log::warn!("{note}"));
     }
     Ok(changed)
 }
@@ -267,11 +274,11 @@ fn rewrite(config: &Config, file: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => file.to_owned(),
         other => other?,
     };
-    let old = match fs::read_to_string(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+    let old = match fs::read(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         other => other?,
     };
-    let text = config.rewrite(&old, &mut |path| fs::read_to_string(path));
+    let text = config.rewrite(&old, &mut |path| fs::read(path));
     let mut temporary = file.clone().into_os_string();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = PathBuf::from(temporary);
@@ -283,13 +290,13 @@ fn rewrite(config: &Config, file: &Path) -> io::Result<()> {
     result
 }
 
-fn write_and_rename(text: &str, temporary: &Path, file: &Path) -> io::Result<()> {
+fn write_and_rename(text: &[u8], temporary: &Path, file: &Path) -> io::Result<()> {
     let mut out = File::create(temporary)?;
     if let Ok(old) = fs::metadata(file) {
         // It may hold a password: nobody may read the new file who could not read the old one.
         out.set_permissions(old.permissions())?;
     }
-    out.write_all(text.as_bytes())?;
+    out.write_all(text)?;
     out.sync_all()?;
     fs::rename(temporary, file)?;
     match file.parent() {

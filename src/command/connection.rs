@@ -207,7 +207,7 @@ fn authenticate(
     user: &[u8],
     password: &[u8],
 ) -> Result<(), CommandError> {
-    let secret = engine.config.requirepass.as_bytes();
+    let secret = engine.config.requirepass.as_slice();
     let is_known = user == USER.as_bytes();
     let is_right = secret.is_empty() || is_same_secret(password, secret);
     if !(is_known && is_right) {

@@ -727,7 +727,7 @@ mod tests {
     #[test]
     fn what_follows_auth_in_a_pipeline_is_read_with_its_limits() {
         let config = Config {
-            requirepass: "pw".to_owned(),
+            requirepass: b"pw".to_vec(),
             ..Config::default()
         };
         let mut server = Server::new(config);

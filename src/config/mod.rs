@@ -1,18 +1,32 @@
-//! The settings: one table, [`SETTINGS`], from which everything else follows.
+//! The settings: one table of rows, from which everything else follows.
 //!
 //! A row knows its name, its help, how its value is read and how it is shown. The configuration
 //! file, the environment (`MAYFLY_PORT=7000`) and the command line (`--port 7000`) are three ways
 //! to write the same lines; a later source wins over an earlier one. CONFIG GET, SET and REWRITE
-//! walk the same table, and so does `--help`.
+//! walk the same table, and so do `--help` and `--print-config`.
+//!
+//! A configuration file of Redis or Valkey starts unchanged. So there are three kinds of settings:
+//! those that work ([`SETTINGS`]); those that are accepted, validated and kept although they have
+//! no effect here ([`ACCEPTED`], one warning per reason); and values or lines that are refused with
+//! the reason, because accepting them would promise what is not there (`appendonly yes`,
+//! `rename-command`). Any other name is a mistake, told with the name that is nearest. All mistakes
+//! of all sources are told at once. `unknown-settings warn` makes unknown names warnings.
+//!
+//! Values are bytes: a password need not be UTF-8. Settings that are text say so when they are not.
+//!
+//! Redis: `dbfilename` may end in `.rdb`. Mayfly's snapshots have a format of their own, so such a
+//! name gets the ending `.mayfly`, with a warning; CONFIG GET shows the name in use.
 //!
 //! Invariants: nothing here does I/O (the caller hands in texts and reads included files);
-//! [`Config::set`] changes all or nothing; what [`Config::rewrite`] returns reads back as the
-//! configuration it was made from.
+//! [`Config::set`] changes all or nothing, and accepts every value that [`Config::get`] shows; what
+//! [`Config::rewrite`] and [`annotated`] return reads back as the configuration it was made from.
 //!
 //! Not here: what a change means for the running server (binding a port, changing the directory).
 //! The caller does that after `set`, on a copy it can throw away when the step fails.
 
+mod accepted;
 mod help;
+mod nearest;
 mod read;
 mod rewrite;
 mod source;
@@ -22,11 +36,15 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-pub use help::help;
-pub use source::{ConfigError, parse, split_file_argument, split_line};
-pub use table::{Access, SETTINGS, Setting, find};
+pub use accepted::{ACCEPTED, Accepted, without_effect};
+pub use help::{annotated, help};
+pub use source::{
+    ConfigError, ConfigErrors, parse, snapshot_note, split_file_argument, split_line,
+};
+pub use table::{Access, Row, SETTINGS, Setting, find, rows};
 pub use values::*;
 
 use table::OLD_NAMES;
@@ -71,7 +89,7 @@ pub struct Config {
     /// Whether strangers are refused while no password is set.
     pub is_protected: bool,
     /// Password of the default user, empty for none.
-    pub requirepass: String,
+    pub requirepass: Vec<u8>,
     /// Output limits of normal, replica and pub/sub clients, in this order.
     pub output_limits: [OutputLimit; 3],
     /// Bytes a client may have sent and not yet had executed.
@@ -134,6 +152,10 @@ pub struct Config {
     pub logfile: String,
     /// Path of the file that gets the process id, empty for none.
     pub pidfile: String,
+    /// Whether a setting of an unknown name stops the start.
+    pub refuses_unknown: bool,
+    /// Values of settings without effect, where they are not the defaults.
+    pub accepted: BTreeMap<&'static str, Vec<u8>>,
 }
 
 impl Default for Config {
@@ -154,7 +176,7 @@ impl Default for Config {
             timeout_seconds: 0,
             clients_max: 10_000,
             is_protected: true,
-            requirepass: String::new(),
+            requirepass: Vec::new(),
             output_limits: [limit(0, 0, 0), limit(256, 64, 60), limit(32, 8, 60)],
             query_buffer_bytes_limit: 1024 * MEBIBYTE,
             bulk_bytes_max: BULK_BYTES_MAX,
@@ -186,6 +208,8 @@ impl Default for Config {
             loglevel: LogLevel::Notice,
             logfile: String::new(),
             pidfile: String::new(),
+            refuses_unknown: true,
+            accepted: BTreeMap::new(),
         }
     }
 }
@@ -230,17 +254,17 @@ impl Config {
         &self,
         patterns: &[&[u8]],
         glob: &dyn Fn(&[u8], &[u8]) -> bool,
-    ) -> Vec<(String, String)> {
-        let mut found: Vec<(String, String)> = Vec::new();
+    ) -> Vec<(String, Vec<u8>)> {
+        let mut found: Vec<(String, Vec<u8>)> = Vec::new();
         for pattern in patterns {
             let lower = pattern.to_ascii_lowercase();
             let is_glob = lower.iter().any(|byte| b"*?[".contains(byte));
             let old_names = OLD_NAMES
                 .iter()
                 .filter_map(|(old, new)| Some((*old, find(new)?)));
-            let names = SETTINGS.iter().map(|setting| (setting.name, setting));
-            for (name, setting) in names.chain(old_names) {
-                let is_known = |(n, _): &(String, String)| n.eq_ignore_ascii_case(name);
+            let names = rows().map(|row| (row.name(), row));
+            for (name, row) in names.chain(old_names) {
+                let is_known = |(n, _): &(String, Vec<u8>)| n.eq_ignore_ascii_case(name);
                 let name = name.as_bytes();
                 let is_match = if is_glob {
                     glob(&lower, name)
@@ -251,7 +275,7 @@ impl Config {
                     // A plain name comes back as the client spelled it, so that it finds it.
                     let spelled = if is_glob { name } else { pattern };
                     let spelled = String::from_utf8_lossy(spelled).into_owned();
-                    found.push((spelled, setting.value(self)));
+                    found.push((spelled, row.value(self)));
                 }
             }
         }
@@ -260,34 +284,44 @@ impl Config {
 
     /// CONFIG SET: sets all pairs or none, and names the settings whose value changed.
     /// `client_is_local` decides on protected settings (see [`Permission::allows`]).
+    ///
+    /// Redis: refuses an immutable or protected setting even if its value stays as it is, so that
+    /// what CONFIG GET gave cannot be given back. Here only a change is refused.
     pub fn set(
         &mut self,
-        pairs: &[(String, String)],
+        pairs: &[(String, Vec<u8>)],
         client_is_local: bool,
     ) -> Result<Vec<&'static str>, SetError> {
         let may_protected = self.protected_configs.allows(client_is_local);
-        let mut settings: Vec<&Setting> = Vec::new();
-        for (name, _) in pairs {
-            let setting = find(name).ok_or_else(|| SetError::Unknown(name.clone()))?;
-            if setting.access == Access::Immutable {
-                return Err(SetError::failed(name, "can't set immutable config"));
+        let mut settings: Vec<Row> = Vec::new();
+        for (name, value) in pairs {
+            let row = find(name).ok_or_else(|| SetError::Unknown(name.clone()))?;
+            let locked = match row.access() {
+                Access::Immutable => Some("can't set immutable config"),
+                Access::Protected if !may_protected => Some("can't set protected config"),
+                _ => None,
+            };
+            if let Some(why) = locked.filter(|_| self.changes(row, value)) {
+                return Err(SetError::failed(name, why));
             }
-            if setting.access == Access::Protected && !may_protected {
-                return Err(SetError::failed(name, "can't set protected config"));
-            }
-            if settings.iter().any(|earlier| earlier.name == setting.name) {
+            if settings.iter().any(|earlier| earlier.name() == row.name()) {
                 return Err(SetError::failed(name, "duplicate parameter"));
             }
-            settings.push(setting);
+            settings.push(row);
         }
         let mut next = self.clone();
-        for (setting, (name, value)) in settings.iter().zip(pairs) {
+        for (row, (name, value)) in settings.iter().zip(pairs) {
             // The name is the old one if that was given.
-            (setting.set)(&mut next, std::slice::from_ref(value))
+            row.set(&mut next, std::slice::from_ref(value))
                 .map_err(|why| SetError::failed(name.to_ascii_lowercase(), why))?;
         }
-        settings.retain(|setting| setting.lines(self) != setting.lines(&next));
+        settings.retain(|row| row.lines(self) != row.lines(&next));
         *self = next;
-        Ok(settings.into_iter().map(|setting| setting.name).collect())
+        Ok(settings.into_iter().map(Row::name).collect())
+    }
+
+    fn changes(&self, row: Row, value: &[u8]) -> bool {
+        let mut next = self.clone();
+        row.set(&mut next, &[value.to_vec()]).is_err() || row.lines(self) != row.lines(&next)
     }
 }

@@ -2,28 +2,42 @@
 
 use super::*;
 
-pub(super) fn one(args: &[String]) -> Result<&str, String> {
+const RDB_ENDING: &str = ".rdb";
+
+pub(super) fn one(args: &[Vec<u8>]) -> Result<&str, String> {
     match args {
-        [value] => Ok(value),
+        [value] => utf8(value),
         _ => Err("wrong number of arguments".to_string()),
     }
 }
 
-pub(super) fn text(args: &[String]) -> Result<String, String> {
+pub(super) fn text(args: &[Vec<u8>]) -> Result<String, String> {
     one(args).map(str::to_string)
+}
+
+/// One value of any bytes, such as a password.
+pub(super) fn bytes(args: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    match args {
+        [value] => Ok(value.clone()),
+        _ => Err("wrong number of arguments".to_string()),
+    }
+}
+
+fn utf8(value: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(value).map_err(|_| "argument must be UTF-8".to_string())
 }
 
 /// The words of a value that may be given as one argument (CONFIG SET, the environment, quoted)
 /// or as several (a file's line). Split at single spaces, as Redis does; `""` is no word.
-pub(super) fn many(args: &[String]) -> Vec<&str> {
+pub(super) fn many(args: &[Vec<u8>]) -> Result<Vec<&str>, String> {
     match args {
-        [value] if value.is_empty() => Vec::new(),
-        [value] => value.split(' ').collect(),
-        _ => args.iter().map(String::as_str).collect(),
+        [value] if value.is_empty() => Ok(Vec::new()),
+        [value] => Ok(utf8(value)?.split(' ').collect()),
+        _ => args.iter().map(|word| utf8(word)).collect(),
     }
 }
 
-pub(super) fn integer<T: TryFrom<i64>>(args: &[String], min: i64, max: i64) -> Result<T, String> {
+pub(super) fn integer<T: TryFrom<i64>>(args: &[Vec<u8>], min: i64, max: i64) -> Result<T, String> {
     let value = one(args)?;
     // Only the shortest spelling is an integer: no plus sign, no leading zero.
     let number: i64 = (value.parse().ok())
@@ -55,18 +69,18 @@ pub(super) fn memory_bytes(value: &str) -> Option<u128> {
     Some(number.parse().unwrap_or(u128::MAX).saturating_mul(factor))
 }
 
-pub(super) fn memory(args: &[String], min: u64) -> Result<u64, String> {
+pub(super) fn memory(args: &[Vec<u8>], min: u64) -> Result<u64, String> {
     memory_up_to(args, min, i64::MAX as u64)
 }
 
-pub(super) fn memory_up_to(args: &[String], min: u64, max: u64) -> Result<u64, String> {
+pub(super) fn memory_up_to(args: &[Vec<u8>], min: u64, max: u64) -> Result<u64, String> {
     let bytes = memory_bytes(one(args)?).ok_or("argument must be a memory value")?;
     (u64::try_from(bytes).ok())
         .filter(|bytes| (min..=max).contains(bytes))
         .ok_or_else(|| format!("argument must be between {min} and {max} inclusive"))
 }
 
-pub(super) fn lookup<T: Copy>(args: &[String], table: &[(&str, T)]) -> Result<Option<T>, String> {
+pub(super) fn lookup<T: Copy>(args: &[Vec<u8>], table: &[(&str, T)]) -> Result<Option<T>, String> {
     let value = one(args)?;
     let row = table
         .iter()
@@ -74,7 +88,7 @@ pub(super) fn lookup<T: Copy>(args: &[String], table: &[(&str, T)]) -> Result<Op
     Ok(row.map(|(_, choice)| *choice))
 }
 
-pub(super) fn choice<T: Copy>(args: &[String], table: &[(&str, T)]) -> Result<T, String> {
+pub(super) fn choice<T: Copy>(args: &[Vec<u8>], table: &[(&str, T)]) -> Result<T, String> {
     lookup(args, table)?.ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
         format!(
@@ -84,7 +98,7 @@ pub(super) fn choice<T: Copy>(args: &[String], table: &[(&str, T)]) -> Result<T,
     })
 }
 
-pub(super) fn yes_no(args: &[String]) -> Result<bool, String> {
+pub(super) fn yes_no(args: &[Vec<u8>]) -> Result<bool, String> {
     lookup(args, YES_NO)?.ok_or_else(|| "argument must be 'yes' or 'no'".to_string())
 }
 
@@ -102,8 +116,8 @@ pub(super) fn only(is_fact: bool, message: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn addresses(args: &[String]) -> Result<Vec<String>, String> {
-    let words = many(args);
+pub(super) fn addresses(args: &[Vec<u8>]) -> Result<Vec<String>, String> {
+    let words = many(args)?;
     if words.len() > BIND_ADDRESSES_MAX {
         return Err("Too many bind addresses specified.".to_string());
     }
@@ -116,7 +130,7 @@ pub(super) fn addresses(args: &[String]) -> Result<Vec<String>, String> {
     Ok(words.into_iter().map(str::to_string).collect())
 }
 
-pub(super) fn octal(args: &[String], max: u32) -> Result<u32, String> {
+pub(super) fn octal(args: &[Vec<u8>], max: u32) -> Result<u32, String> {
     let value = u32::from_str_radix(one(args)?, 8)
         .map_err(|_| "argument couldn't be parsed as an octal number".to_string())?;
     if value > max {
@@ -125,19 +139,30 @@ pub(super) fn octal(args: &[String], max: u32) -> Result<u32, String> {
     Ok(value)
 }
 
-pub(super) fn file_name(args: &[String]) -> Result<String, String> {
+pub(super) fn file_name(args: &[Vec<u8>]) -> Result<String, String> {
     match one(args)? {
         "" => Err("dbfilename can't be empty".to_string()),
         "." | ".." => Err("dbfilename can't be a path, just a filename".to_string()),
         name if name.contains(['/', '\\']) => {
             Err("dbfilename can't be a path, just a filename".to_string())
         }
-        name => Ok(name.to_string()),
+        name => Ok(snapshot_name(name)),
     }
 }
 
-pub(super) fn save_points(args: &[String]) -> Result<Vec<SavePoint>, String> {
-    let words = many(args);
+/// The name a snapshot gets. Mayfly does not write RDB files: under a name that ends in `.rdb` its
+/// snapshot would take the place of a real one, and tools would mistake it for one.
+fn snapshot_name(name: &str) -> String {
+    match name.len().checked_sub(RDB_ENDING.len()) {
+        Some(end) if name.is_char_boundary(end) && name[end..].eq_ignore_ascii_case(RDB_ENDING) => {
+            format!("{}.mayfly", &name[..end])
+        }
+        _ => name.to_string(),
+    }
+}
+
+pub(super) fn save_points(args: &[Vec<u8>]) -> Result<Vec<SavePoint>, String> {
+    let words = many(args)?;
     let point = |pair: &[&str]| {
         let [seconds, changes] = pair else {
             return None;
@@ -160,9 +185,9 @@ pub(super) fn print_save_point(point: &SavePoint) -> String {
 /// Classes that are not named keep the limits they had.
 pub(super) fn set_output_limits(
     limits: &mut [OutputLimit; 3],
-    args: &[String],
+    args: &[Vec<u8>],
 ) -> Result<(), String> {
-    let words = many(args);
+    let words = many(args)?;
     if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_string());
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::source::{Loader, setting_of};
-use super::{Config, SETTINGS, Setting};
+use super::{Config, Row, rows};
 
 pub(super) const REWRITE_MARKER: &str = "# Added by CONFIG REWRITE";
 
@@ -15,65 +15,63 @@ impl Config {
     /// (because it stood in no line, or an included file says otherwise) is added at the end.
     pub fn rewrite(
         &self,
-        old_text: &str,
-        read_include: &mut dyn FnMut(&str) -> io::Result<String>,
-    ) -> String {
+        old_text: &[u8],
+        read_include: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+    ) -> Vec<u8> {
         let mut text = self.replace_stale_lines(old_text);
+        // The file may have been edited since the start: mistakes in it are not looked at.
         let mut loader = Loader::new(read_include);
-        loader.is_lenient = true;
-        // A lenient loader skips what is wrong, so there is no error to see.
-        let _ = loader.file("", &text, 0);
+        loader.file("", &text, 0);
         let mut added = Vec::new();
-        for setting in SETTINGS {
-            let lines = setting.lines(self);
-            if lines != setting.lines(&loader.config) {
+        for row in rows() {
+            let lines = row.lines(self);
+            if lines != row.lines(&loader.config) {
                 // Without this the points would add up with those further above.
-                if setting.name == "save" && loader.save_seen && !self.save.is_empty() {
+                if row.name() == "save" && loader.save_seen && !self.save.is_empty() {
                     added.push("save \"\"".to_string());
                 }
                 added.extend(lines);
             }
         }
-        if !added.is_empty() && !text.lines().any(|line| line == REWRITE_MARKER) {
-            text.push_str(if text.is_empty() { "" } else { "\n" });
+        let is_marker = |line: &[u8]| line == REWRITE_MARKER.as_bytes();
+        if !added.is_empty() && !text.split(|byte| *byte == b'\n').any(is_marker) {
+            text.extend_from_slice(if text.is_empty() { b"" } else { b"\n" });
             added.insert(0, REWRITE_MARKER.to_string());
         }
         for line in added {
-            text.push_str(&line);
-            text.push('\n');
+            text.extend_from_slice(line.as_bytes());
+            text.push(b'\n');
         }
         text
     }
 
-    fn replace_stale_lines(&self, old_text: &str) -> String {
-        let lines: Vec<(&str, Option<&Setting>)> = old_text
-            .split_inclusive('\n')
+    fn replace_stale_lines(&self, old_text: &[u8]) -> Vec<u8> {
+        let lines: Vec<(&[u8], Option<Row>)> = old_text
+            .split_inclusive(|byte| *byte == b'\n')
             .map(|line| (line, setting_of(line)))
             .collect();
-        let is_stale = |setting: &Setting| {
+        let is_stale = |row: Row| {
             let mut no_include = |_: &str| Err(io::Error::other("not read here"));
             let mut loader = Loader::new(&mut no_include);
-            let own = lines
-                .iter()
-                .filter(|(_, s)| s.is_some_and(|s| s.name == setting.name));
-            let is_bad = own
-                .map(|(line, _)| loader.file("", line, 0))
-                .any(|r| r.is_err());
-            is_bad || setting.lines(&loader.config) != setting.lines(self)
-        };
-        let mut text = String::with_capacity(old_text.len());
-        let mut replaced: Vec<&str> = Vec::new();
-        for (line, setting) in &lines {
-            match setting {
-                Some(s) if replaced.contains(&s.name) => continue,
-                Some(s) if is_stale(s) => {
-                    replaced.push(s.name);
-                    text.push_str(&s.lines(self).join("\n"));
-                }
-                _ => text.push_str(line),
+            let own = |other: Option<Row>| other.is_some_and(|other| other.name() == row.name());
+            for (line, _) in lines.iter().filter(|(_, other)| own(*other)) {
+                loader.file("", line, 0);
             }
-            if !text.ends_with('\n') {
-                text.push('\n');
+            !loader.errors.is_empty() || row.lines(&loader.config) != row.lines(self)
+        };
+        let mut text = Vec::with_capacity(old_text.len());
+        let mut replaced: Vec<&str> = Vec::new();
+        for (line, row) in &lines {
+            match row {
+                Some(row) if replaced.contains(&row.name()) => continue,
+                Some(row) if is_stale(*row) => {
+                    replaced.push(row.name());
+                    text.extend_from_slice(row.lines(self).join("\n").as_bytes());
+                }
+                _ => text.extend_from_slice(line),
+            }
+            if !text.ends_with(b"\n") {
+                text.push(b'\n');
             }
         }
         text

@@ -1,17 +1,27 @@
 //! The three sources of settings: the file, the environment and the command line.
+//!
+//! All mistakes are gathered before any is reported: who moves a configuration over wants to see
+//! them at once, not one at each start.
 
 use std::fmt;
 use std::io;
 
+use super::accepted::{refusal, without_effect};
+use super::nearest::nearest;
 use super::*;
 
-/// Why a configuration could not be read: where and what.
+/// How many mistakes a message lists; a file that is no configuration has one on each line.
+pub const MISTAKES_SHOWN_MAX: usize = 100;
+
+/// One mistake in a configuration: where and what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// `file:line`, an environment variable or an argument.
     pub place: String,
     /// What was wrong there and what was expected.
     pub message: String,
+    /// Whether it is a name that no setting has.
+    pub is_unknown: bool,
 }
 
 impl fmt::Display for ConfigError {
@@ -20,24 +30,50 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+/// Why a configuration could not be read: all mistakes, and what would have been warned about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors {
+    /// At least one mistake, in the order in which they were met.
+    pub errors: Vec<ConfigError>,
+    /// What is worth a warning beside them.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [error] = self.errors.as_slice() {
+            return error.fmt(f);
+        }
+        write!(f, "{} mistakes in the configuration:", self.errors.len())?;
+        for error in self.errors.iter().take(MISTAKES_SHOWN_MAX) {
+            write!(f, "\n  {error}")?;
+        }
+        match self.errors.len().saturating_sub(MISTAKES_SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
 /// Reads the three sources, later ones winning, and returns the configuration and warnings.
 ///
 /// `args` are the words after the program's name; a leading file argument is skipped, its content
 /// is `file`, named for messages. `read_include` reads the files of `include` lines.
 pub fn parse(
-    file: Option<(&str, &str)>,
+    file: Option<(&str, &[u8])>,
     env: impl Iterator<Item = (String, String)>,
     args: &[String],
-    read_include: &mut dyn FnMut(&str) -> io::Result<String>,
-) -> Result<(Config, Vec<String>), ConfigError> {
+    read_include: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+) -> Result<(Config, Vec<String>), ConfigErrors> {
     let mut loader = Loader::new(read_include);
     if let Some((name, text)) = file {
-        loader.file(name, text, 0)?;
+        loader.file(name, text, 0);
     }
-    let warnings = loader.environment(env)?;
-    loader.arguments(split_file_argument(args).1)?;
-    Ok((loader.config, warnings))
+    loader.environment(env);
+    loader.arguments(split_file_argument(args).1);
+    loader.finish()
 }
 
 /// Parts the words of the command line into the configuration file's path, if there is one
@@ -121,20 +157,29 @@ fn unquote(text: &[u8], quote: u8, word: &mut Vec<u8>) -> Option<usize> {
 }
 
 /// A value as it must stand in a file: bare where that is safe, else in double quotes.
-pub(super) fn quote(value: &str) -> String {
+pub(super) fn quote(value: &[u8]) -> String {
     let is_bare = |c: char| !c.is_whitespace() && !c.is_control() && !"\"'\\#".contains(c);
-    if !value.is_empty() && value.chars().all(is_bare) {
-        return value.to_string();
+    let text = std::str::from_utf8(value);
+    if let Ok(text) = text
+        && !text.is_empty()
+        && text.chars().all(is_bare)
+    {
+        return text.to_string();
     }
     let mut out = String::from("\"");
-    for c in value.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
+    for chunk in value.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
         }
     }
     out.push('"');
@@ -142,153 +187,235 @@ pub(super) fn quote(value: &str) -> String {
 }
 
 /// A line of a file as words; none for a comment or an empty line.
-fn line_words(line: &str) -> Result<Vec<String>, String> {
-    if line.trim_start().starts_with('#') {
+fn line_words(line: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    if line.trim_ascii_start().starts_with(b"#") {
         return Ok(Vec::new());
     }
-    let words = split_line(line.as_bytes())
-        .ok_or("unbalanced quotes: expected the closing one, then a space or the line's end")?;
-    let text = |word| String::from_utf8(word).map_err(|_| "expected UTF-8".to_string());
-    words.into_iter().map(text).collect()
+    let words = split_line(line);
+    Ok(words
+        .ok_or("unbalanced quotes: expected the closing one, then a space or the line's end")?)
 }
 
 /// The setting that a line of a file gives, even if the line is broken.
-pub(super) fn setting_of(line: &str) -> Option<&'static Setting> {
-    match line_words(line) {
-        Ok(words) => find(words.first()?),
-        Err(_) => find(line.split_whitespace().next()?),
-    }
+pub(super) fn setting_of(line: &[u8]) -> Option<Row> {
+    let name = match line_words(line) {
+        Ok(words) => words.into_iter().next()?,
+        Err(_) => line
+            .trim_ascii_start()
+            .split(u8::is_ascii_whitespace)
+            .next()?
+            .to_vec(),
+    };
+    find(std::str::from_utf8(&name).ok()?)
+}
+
+/// Whether a variable is one of those that container platforms set for a service of the name
+/// `mayfly`: `MAYFLY_PORT=tcp://10.0.0.1:6379`, `MAYFLY_SERVICE_HOST`, `MAYFLY_PORT_6379_TCP_ADDR`.
+fn is_of_a_service(key: &str, value: &str) -> bool {
+    let Some(name) = key.strip_prefix(ENV_PREFIX) else {
+        return false;
+    };
+    let is_address = ["tcp://", "udp://", "sctp://"]
+        .iter()
+        .any(|p| value.starts_with(p));
+    let is_service = ["SERVICE_HOST", "SERVICE_PORT"].contains(&name);
+    let is_port = (name.strip_prefix("PORT_"))
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_address || is_service || is_port || name.starts_with("SERVICE_PORT_")
 }
 
 /// Applies the sources one after another to the defaults.
 pub(super) struct Loader<'a> {
     pub(super) config: Config,
-    read_include: &'a mut dyn FnMut(&str) -> io::Result<String>,
+    read_include: &'a mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
     /// Save points of one source add up, those of a later source replace them.
     pub(super) save_seen: bool,
     includes: usize,
-    /// Goes on after a bad line: CONFIG REWRITE must cope with a file edited since the start.
-    pub(super) is_lenient: bool,
+    pub(super) errors: Vec<ConfigError>,
+    warnings: Vec<String>,
+    /// Names of the settings given.
+    given: Vec<&'static str>,
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(read_include: &'a mut dyn FnMut(&str) -> io::Result<String>) -> Self {
-        let config = Config::default();
+    pub(super) fn new(read_include: &'a mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> Self {
         Loader {
-            config,
+            config: Config::default(),
             read_include,
             save_seen: false,
             includes: 0,
-            is_lenient: false,
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            given: Vec::new(),
         }
     }
 
-    pub(super) fn file(&mut self, name: &str, text: &str, depth: usize) -> Result<(), ConfigError> {
-        for (index, line) in text.lines().enumerate() {
+    /// The configuration, if there were no mistakes but those that `unknown-settings` forgives.
+    fn finish(mut self) -> Result<(Config, Vec<String>), ConfigErrors> {
+        self.warnings.extend(without_effect(&self.given));
+        if !self.config.refuses_unknown {
+            let (unknown, errors) = self.errors.into_iter().partition(|error| error.is_unknown);
+            let unknown: Vec<ConfigError> = unknown;
+            self.warnings
+                .extend(unknown.iter().map(ConfigError::to_string));
+            self.errors = errors;
+        }
+        if self.errors.is_empty() {
+            Ok((self.config, self.warnings))
+        } else {
+            let (errors, warnings) = (self.errors, self.warnings);
+            Err(ConfigErrors { errors, warnings })
+        }
+    }
+
+    fn mistake(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        let (place, message) = (place.into(), message.into());
+        self.errors.push(ConfigError {
+            place,
+            message,
+            is_unknown: false,
+        });
+    }
+
+    pub(super) fn file(&mut self, name: &str, text: &[u8], depth: usize) {
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let place = format!("{name}:{}", index + 1);
-            let result = match line_words(line) {
+            match line_words(line) {
                 Ok(words) => self.words(place, &words, depth),
-                Err(message) => Err(ConfigError { place, message }),
-            };
-            if !self.is_lenient {
-                result?;
+                Err(message) => self.mistake(place, message),
             }
         }
-        Ok(())
     }
 
-    fn environment(
-        &mut self,
-        env: impl Iterator<Item = (String, String)>,
-    ) -> Result<Vec<String>, ConfigError> {
+    fn environment(&mut self, env: impl Iterator<Item = (String, String)>) {
         self.save_seen = false;
-        let mut warnings = Vec::new();
+        let mut of_a_service = Vec::new();
         for (key, value) in env.filter(|(key, _)| key.starts_with(ENV_PREFIX)) {
-            match SETTINGS.iter().find(|setting| setting.env_name() == key) {
-                Some(setting) => self.apply(key, setting, &[value])?,
-                None => warnings.push(format!("{key}: names no setting and is ignored")),
+            if is_of_a_service(&key, &value) {
+                of_a_service.push(key);
+                continue;
+            }
+            match rows().find(|row| row.env_name() == key) {
+                Some(row) => self.apply(key, row, &[value.into_bytes()]),
+                None => self
+                    .warnings
+                    .push(format!("{key}: names no setting and is ignored")),
             }
         }
-        Ok(warnings)
+        if !of_a_service.is_empty() {
+            of_a_service.sort();
+            self.warnings.push(format!(
+                "{}: ignored, as set by the platform for a service named mayfly",
+                of_a_service.join(", ")
+            ));
+        }
     }
 
     /// Redis: adds save points of the command line to those of the file; here they replace them.
-    fn arguments(&mut self, args: &[String]) -> Result<(), ConfigError> {
+    fn arguments(&mut self, args: &[String]) {
         self.save_seen = false;
         let mut rest = args;
         while let Some((first, after)) = rest.split_first() {
-            let error = |message: &str| ConfigError {
-                place: format!("argument '{first}'"),
-                message: message.to_string(),
+            let values = match first.strip_prefix("--").filter(|line| !line.is_empty()) {
+                Some(line) => self.argument(line, after),
+                None => {
+                    let place = format!("argument '{first}'");
+                    self.mistake(place, "expected --name and its value");
+                    // One mistake, not another for each of the words that belong to it.
+                    after
+                        .iter()
+                        .take_while(|word| !word.starts_with('-'))
+                        .count()
+                }
             };
-            let Some(line) = first.strip_prefix("--").filter(|line| !line.is_empty()) else {
-                return Err(error("expected --name and its value"));
-            };
-            let values = after
-                .iter()
-                .take_while(|word| !word.starts_with("--"))
-                .count();
-            // `"--port 7000"` in one word is a whole line; elsewhere the shell did the quoting.
-            let mut words = if line.contains(char::is_whitespace) {
-                line_words(line).map_err(|message| error(&message))?
-            } else {
-                vec![line.to_string()]
-            };
-            words.extend_from_slice(&after[..values]);
-            self.words("command line".to_string(), &words, 0)?;
             rest = &after[values..];
         }
-        Ok(())
     }
 
-    fn words(&mut self, place: String, words: &[String], depth: usize) -> Result<(), ConfigError> {
-        let Some((name, values)) = words.split_first() else {
-            return Ok(());
+    /// One `--name value ...` or `--name=value`; gives how many of the words `after` it were its
+    /// values.
+    fn argument(&mut self, line: &str, after: &[String]) -> usize {
+        let place = "command line".to_string();
+        let name = line
+            .split_once('=')
+            .filter(|(name, _)| !name.contains(char::is_whitespace));
+        if let Some((name, value)) = name {
+            self.words(place, &[name.into(), value.into()], 0);
+            return 0;
+        }
+        // `"--port 7000"` in one word is a whole line; elsewhere the shell did the quoting.
+        let words = if line.contains(char::is_whitespace) {
+            line_words(line.as_bytes())
+        } else {
+            Ok(vec![line.into()])
         };
+        let values = after
+            .iter()
+            .take_while(|word| !word.starts_with("--"))
+            .count();
+        match words {
+            Ok(mut words) => {
+                words.extend(after[..values].iter().map(|word| word.clone().into_bytes()));
+                self.words(place, &words, 0);
+            }
+            Err(message) => self.mistake(format!("argument '--{line}'"), message),
+        }
+        values
+    }
+
+    fn words(&mut self, place: String, words: &[Vec<u8>], depth: usize) {
+        let Some((name, values)) = words.split_first() else {
+            return;
+        };
+        let name = String::from_utf8_lossy(name);
         if name.eq_ignore_ascii_case("include") {
             return self.include(place, values, depth);
         }
-        match find(name) {
-            Some(setting) => self.apply(format!("{place}: {}", setting.name), setting, values),
-            None => Err(ConfigError {
-                place,
-                message: format!("unknown setting '{name}', expected one listed by --help"),
-            }),
+        if let Some(row) = find(&name) {
+            return self.apply(format!("{place}: {}", row.name()), row, values);
+        }
+        match refusal(&name, values) {
+            Some(Ok(())) => {}
+            Some(Err(why)) => self.mistake(format!("{place}: {name}"), why),
+            None => {
+                let hint = match nearest(&name) {
+                    Some(known) => format!("did you mean '{known}'?"),
+                    None => "expected one listed by --help".to_string(),
+                };
+                let message = format!("unknown setting '{name}', {hint}");
+                self.errors.push(ConfigError {
+                    place,
+                    message,
+                    is_unknown: true,
+                });
+            }
         }
     }
 
-    fn include(
-        &mut self,
-        place: String,
-        values: &[String],
-        depth: usize,
-    ) -> Result<(), ConfigError> {
+    fn include(&mut self, place: String, values: &[Vec<u8>], depth: usize) {
         let place = format!("{place}: include");
-        let error = |message: String| Err(ConfigError { place, message });
         let [path] = values else {
-            return error(format!("expected one path, got {}", values.len()));
+            return self.mistake(place, format!("expected one path, got {}", values.len()));
+        };
+        let Ok(path) = std::str::from_utf8(path) else {
+            return self.mistake(place, "expected UTF-8");
         };
         self.includes += 1;
         if depth == INCLUDE_DEPTH_MAX || self.includes > INCLUDES_MAX {
-            return error(format!(
-                "expected at most {INCLUDE_DEPTH_MAX} levels and {INCLUDES_MAX} files in all"
-            ));
+            let (levels, files) = (INCLUDE_DEPTH_MAX, INCLUDES_MAX);
+            let message = format!("expected at most {levels} levels and {files} files in all");
+            return self.mistake(place, message);
         }
         match (self.read_include)(path) {
             Ok(text) => self.file(path, &text, depth + 1),
-            Err(why) => error(format!("can't read '{path}': {why}")),
+            Err(why) => self.mistake(place, format!("can't read '{path}': {why}")),
         }
     }
 
-    fn apply(
-        &mut self,
-        place: String,
-        setting: &Setting,
-        values: &[String],
-    ) -> Result<(), ConfigError> {
-        let is_save = setting.name == "save";
+    fn apply(&mut self, place: String, row: Row, values: &[Vec<u8>]) {
+        let is_save = row.name() == "save";
         let before = (is_save && self.save_seen).then(|| self.config.save.clone());
-        let result = (setting.set)(&mut self.config, values);
+        let result = row.set(&mut self.config, values);
         self.save_seen |= is_save && result.is_ok();
         // An empty value takes back the points before it, any other adds to them.
         if let (Ok(()), Some(mut points)) = (&result, before)
@@ -297,16 +424,36 @@ impl<'a> Loader<'a> {
             points.append(&mut self.config.save);
             self.config.save = points;
         }
-        result.map_err(|why| {
-            // A password must not end up in the log.
-            let got = match setting.name {
-                "requirepass" => String::new(),
-                _ => format!(", got '{}'", values.join(" ")),
-            };
-            ConfigError {
-                place,
-                message: format!("{why}{got} (expected {})", setting.values),
+        match result {
+            Ok(()) => {
+                self.given.push(row.name());
+                self.warnings
+                    .extend(snapshot_note(row.name(), values, &self.config));
             }
-        })
+            Err(why) => {
+                // A password must not end up in the log.
+                let got = match row.is_secret() {
+                    true => String::new(),
+                    false => format!(", got '{}'", String::from_utf8_lossy(&values.join(&b' '))),
+                };
+                self.mistake(place, format!("{why}{got} (expected {})", row.values()));
+            }
+        }
     }
+}
+
+/// A warning if the snapshot is not called what `dbfilename` was given as.
+pub fn snapshot_note(name: &str, values: &[Vec<u8>], config: &Config) -> Option<String> {
+    let used = &config.dbfilename;
+    let [given] = values else {
+        return None;
+    };
+    let is_other = name == "dbfilename" && given != used.as_bytes();
+    is_other.then(|| {
+        format!(
+            "dbfilename: the snapshot is called {used}, not {}, because Mayfly does not read or \
+             write RDB files",
+            String::from_utf8_lossy(given)
+        )
+    })
 }

@@ -26,32 +26,86 @@ pub struct Setting {
     /// Who may change it at run time.
     pub access: Access,
     get: fn(&Config) -> String,
-    pub(super) set: fn(&mut Config, &[String]) -> Result<(), String>,
+    pub(super) set: fn(&mut Config, &[Vec<u8>]) -> Result<(), String>,
 }
 
-impl Setting {
-    /// The value as CONFIG GET shows it.
-    pub fn value(&self, config: &Config) -> String {
-        (self.get)(config)
+/// A row of one of the two tables: a setting that works or one that is only accepted.
+#[derive(Clone, Copy)]
+pub enum Row {
+    /// A row of [`SETTINGS`].
+    Works(&'static Setting),
+    /// A row of [`ACCEPTED`].
+    Accepted(&'static Accepted),
+}
+
+impl Row {
+    /// Name, in lower case with dashes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Row::Works(setting) => setting.name,
+            Row::Accepted(accepted) => accepted.name,
+        }
+    }
+
+    /// Who may change it at run time.
+    pub fn access(self) -> Access {
+        match self {
+            Row::Works(setting) => setting.access,
+            Row::Accepted(accepted) => accepted.access,
+        }
+    }
+
+    /// What may stand as the value, for help and error messages.
+    pub fn values(self) -> String {
+        match self {
+            Row::Works(setting) => setting.values.to_string(),
+            Row::Accepted(accepted) => accepted.values(),
+        }
+    }
+
+    /// The value as CONFIG GET shows it. A password is any bytes, everything else is text.
+    pub fn value(self, config: &Config) -> Vec<u8> {
+        match self {
+            Row::Works(setting) if setting.name == "requirepass" => config.requirepass.clone(),
+            Row::Works(setting) => (setting.get)(config).into_bytes(),
+            Row::Accepted(accepted) => accepted.value(config),
+        }
     }
 
     /// The default as CONFIG GET shows it.
-    pub fn default_value(&self) -> String {
+    pub fn default_value(self) -> Vec<u8> {
         self.value(&Config::default())
     }
 
+    /// Reads a value, given as one word or as several, into `config`.
+    pub fn set(self, config: &mut Config, args: &[Vec<u8>]) -> Result<(), String> {
+        match self {
+            Row::Works(setting) => (setting.set)(config, args),
+            Row::Accepted(accepted) => accepted.set(config, args),
+        }
+    }
+
+    /// Whether the value must not be shown in a message.
+    pub fn is_secret(self) -> bool {
+        [
+            "requirepass",
+            "masterauth",
+            "tls-key-file-pass",
+            "tls-client-key-file-pass",
+        ]
+        .contains(&self.name())
+    }
+
     /// The environment variable that sets it.
-    pub fn env_name(&self) -> String {
-        format!(
-            "{ENV_PREFIX}{}",
-            self.name.to_ascii_uppercase().replace('-', "_")
-        )
+    pub fn env_name(self) -> String {
+        let name = self.name().to_ascii_uppercase().replace('-', "_");
+        format!("{ENV_PREFIX}{name}")
     }
 
     /// The lines of a file that give this setting its value in `config`, whatever it was before.
-    pub(super) fn lines(&self, config: &Config) -> Vec<String> {
-        let line = |value: &str| format!("{} {value}", self.name);
-        match self.name {
+    pub(super) fn lines(self, config: &Config) -> Vec<String> {
+        let line = |value: &str| format!("{} {value}", self.name());
+        match self.name() {
             "save" if !config.save.is_empty() => config
                 .save
                 .iter()
@@ -62,14 +116,21 @@ impl Setting {
                 .collect(),
             "bind" if !config.bind.is_empty() => vec![line(&config.bind.join(" "))],
             "notify-keyspace-events" => {
-                vec![line(&quote(&config.notify_keyspace_events.print_whole()))]
+                let letters = config.notify_keyspace_events.print_whole();
+                vec![line(&quote(letters.as_bytes()))]
             }
             _ => vec![line(&quote(&self.value(config)))],
         }
     }
 }
 
-/// All settings, in the order in which help and CONFIG GET list them.
+/// All settings: those that work, then those that are only accepted.
+pub fn rows() -> impl Iterator<Item = Row> {
+    let works = SETTINGS.iter().map(Row::Works);
+    works.chain(ACCEPTED.iter().map(Row::Accepted))
+}
+
+/// The settings that work, in the order in which help and CONFIG GET list them.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "bind",
@@ -148,8 +209,8 @@ pub const SETTINGS: &[Setting] = &[
         values: "PASSWORD",
         help: "Password that clients must give first, empty for none.",
         access: Access::Mutable,
-        get: |c| c.requirepass.clone(),
-        set: |c, a| text(a).map(|v| c.requirepass = v),
+        get: |c| String::from_utf8_lossy(&c.requirepass).into_owned(),
+        set: |c, a| bytes(a).map(|v| c.requirepass = v),
     },
     Setting {
         name: "client-output-buffer-limit",
@@ -178,6 +239,32 @@ pub const SETTINGS: &[Setting] = &[
         access: Access::Mutable,
         get: |c| c.bulk_bytes_max.to_string(),
         set: |c, a| memory_up_to(a, MEBIBYTE, BULK_BYTES_MAX).map(|v| c.bulk_bytes_max = v),
+    },
+    Setting {
+        name: "maxmemory",
+        values: "0",
+        help: "Memory limit; there is none yet.",
+        access: Access::Mutable,
+        get: |_| "0".to_string(),
+        set: |_, a| {
+            only(
+                memory(a, 0)? == 0,
+                "a memory limit is not supported yet, the only value is 0",
+            )
+        },
+    },
+    Setting {
+        name: "maxmemory-policy",
+        values: "noeviction",
+        help: "What gives way when memory is full; nothing yet.",
+        access: Access::Mutable,
+        get: |_| "noeviction".to_string(),
+        set: |_, a| {
+            only(
+                one(a)?.eq_ignore_ascii_case("noeviction"),
+                "eviction is not supported yet, the only value is noeviction",
+            )
+        },
     },
     Setting {
         name: "list-max-listpack-size",
@@ -290,37 +377,41 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| yes_no(a).map(|v| c.stop_writes_on_save_error = v),
     },
     Setting {
-        name: "notify-keyspace-events",
-        values: "letters of AKEg$lshzxetdmnoc",
-        help: "Kinds of changes to keys that are published to subscribers.",
+        name: "snapshot-load",
+        values: "strict|partial",
+        help: "Whether a damaged snapshot stops the start or its whole parts are loaded.",
         access: Access::Mutable,
-        get: |c| c.notify_keyspace_events.print(),
-        set: |c, a| match NotifyFlags::parse(one(a)?) {
-            Some(v) => {
-                c.notify_keyspace_events = v;
-                Ok(())
-            }
-            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_string()),
-        },
+        get: |c| name_of(c.snapshot_load, SNAPSHOT_LOADS),
+        set: |c, a| choice(a, SNAPSHOT_LOADS).map(|v| c.snapshot_load = v),
     },
     Setting {
-        name: "hz",
-        values: "1 to 500",
-        help: "Housekeeping rounds per second; expiry does not depend on it.",
+        name: "load-expired",
+        values: "no|keep",
+        help: "Whether keys that are already due are loaded from a snapshot.",
         access: Access::Mutable,
-        get: |c| c.hz.to_string(),
-        set: |c, a| {
-            integer::<u32>(a, 0, INT_MAX)
-                .map(|v| c.hz = v.clamp(*HZ_RANGE.start(), *HZ_RANGE.end()))
-        },
+        get: |c| name_of(c.load_keeps_expired, LOAD_EXPIRED),
+        set: |c, a| choice(a, LOAD_EXPIRED).map(|v| c.load_keeps_expired = v),
     },
     Setting {
-        name: "dynamic-hz",
-        values: "yes|no",
-        help: "Does housekeeping more often when there are many clients.",
+        name: "snapshot-backlog-limit",
+        values: "BYTES, at least 1mb",
+        help: "Gives a snapshot up when old values waiting to be written take this much memory.",
         access: Access::Mutable,
-        get: |c| name_of(c.is_hz_dynamic, YES_NO),
-        set: |c, a| yes_no(a).map(|v| c.is_hz_dynamic = v),
+        get: |c| c.snapshot_backlog_bytes_limit.to_string(),
+        set: |c, a| memory(a, MEBIBYTE).map(|v| c.snapshot_backlog_bytes_limit = v),
+    },
+    Setting {
+        name: "appendonly",
+        values: "no",
+        help: "Append-only file; there is none.",
+        access: Access::Mutable,
+        get: |_| "no".to_string(),
+        set: |_, a| {
+            only(
+                !yes_no(a)?,
+                "an append-only file is not supported yet, the only value is no",
+            )
+        },
     },
     Setting {
         name: "active-expire-effort",
@@ -355,28 +446,37 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| choice(a, PAST_EVENTS).map(|v| c.expire_past_event = v),
     },
     Setting {
-        name: "snapshot-backlog-limit",
-        values: "BYTES, at least 1mb",
-        help: "Gives a snapshot up when old values waiting to be written take this much memory.",
+        name: "notify-keyspace-events",
+        values: "letters of AKEg$lshzxetdmnoc",
+        help: "Kinds of changes to keys that are published to subscribers.",
         access: Access::Mutable,
-        get: |c| c.snapshot_backlog_bytes_limit.to_string(),
-        set: |c, a| memory(a, MEBIBYTE).map(|v| c.snapshot_backlog_bytes_limit = v),
+        get: |c| c.notify_keyspace_events.print(),
+        set: |c, a| match NotifyFlags::parse(one(a)?) {
+            Some(v) => {
+                c.notify_keyspace_events = v;
+                Ok(())
+            }
+            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_string()),
+        },
     },
     Setting {
-        name: "snapshot-load",
-        values: "strict|partial",
-        help: "Whether a damaged snapshot stops the start or its whole parts are loaded.",
+        name: "hz",
+        values: "1 to 500",
+        help: "Housekeeping rounds per second; expiry does not depend on it.",
         access: Access::Mutable,
-        get: |c| name_of(c.snapshot_load, SNAPSHOT_LOADS),
-        set: |c, a| choice(a, SNAPSHOT_LOADS).map(|v| c.snapshot_load = v),
+        get: |c| c.hz.to_string(),
+        set: |c, a| {
+            integer::<u32>(a, 0, INT_MAX)
+                .map(|v| c.hz = v.clamp(*HZ_RANGE.start(), *HZ_RANGE.end()))
+        },
     },
     Setting {
-        name: "load-expired",
-        values: "no|keep",
-        help: "Whether keys that are already due are loaded from a snapshot.",
+        name: "dynamic-hz",
+        values: "yes|no",
+        help: "Does housekeeping more often when there are many clients.",
         access: Access::Mutable,
-        get: |c| name_of(c.load_keeps_expired, LOAD_EXPIRED),
-        set: |c, a| choice(a, LOAD_EXPIRED).map(|v| c.load_keeps_expired = v),
+        get: |c| name_of(c.is_hz_dynamic, YES_NO),
+        set: |c, a| yes_no(a).map(|v| c.is_hz_dynamic = v),
     },
     Setting {
         name: "enable-debug-command",
@@ -419,74 +519,56 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| text(a).map(|v| c.pidfile = v),
     },
     Setting {
-        name: "maxmemory",
-        values: "0",
-        help: "Memory limit; there is none yet.",
-        access: Access::Mutable,
-        get: |_| "0".to_string(),
-        set: |_, a| {
-            only(
-                memory(a, 0)? == 0,
-                "a memory limit is not supported yet, the only value is 0",
-            )
-        },
-    },
-    Setting {
-        name: "maxmemory-policy",
-        values: "noeviction",
-        help: "What gives way when memory is full; nothing yet.",
-        access: Access::Mutable,
-        get: |_| "noeviction".to_string(),
-        set: |_, a| {
-            only(
-                one(a)?.eq_ignore_ascii_case("noeviction"),
-                "eviction is not supported yet, the only value is noeviction",
-            )
-        },
-    },
-    Setting {
-        name: "appendonly",
-        values: "no",
-        help: "Append-only file; there is none.",
-        access: Access::Mutable,
-        get: |_| "no".to_string(),
-        set: |_, a| {
-            only(
-                !yes_no(a)?,
-                "an append-only file is not supported yet, the only value is no",
-            )
-        },
-    },
-    Setting {
-        name: "io-threads",
-        values: "1",
-        help: "Threads that serve clients; always one.",
+        name: "unknown-settings",
+        values: "refuse|warn",
+        help: "Whether a setting of an unknown name stops the start or is only logged.",
         access: Access::Immutable,
-        get: |_| "1".to_string(),
-        set: |_, a| {
-            only(
-                integer::<i64>(a, 1, 128)? == 1,
-                "more threads are not supported, the only value is 1",
-            )
-        },
+        get: |c| name_of(c.refuses_unknown, UNKNOWN_SETTINGS),
+        set: |c, a| choice(a, UNKNOWN_SETTINGS).map(|v| c.refuses_unknown = v),
     },
 ];
 
-/// Names that settings had before Redis 7, which files, CONFIG GET and CONFIG SET still know.
+/// Other names of settings: older ones, and those of Valkey.
 pub(super) const OLD_NAMES: &[(&str, &str)] = &[
     ("list-max-ziplist-size", "list-max-listpack-size"),
     ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
     ("hash-max-ziplist-value", "hash-max-listpack-value"),
     ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
     ("zset-max-ziplist-value", "zset-max-listpack-value"),
+    ("slave-announce-ip", "replica-announce-ip"),
+    ("slave-announce-port", "replica-announce-port"),
+    ("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
+    ("slave-lazy-flush", "replica-lazy-flush"),
+    ("slave-priority", "replica-priority"),
+    ("slave-read-only", "replica-read-only"),
+    ("slave-serve-stale-data", "replica-serve-stale-data"),
+    ("slaveof", "replicaof"),
+    ("repl-ping-slave-period", "repl-ping-replica-period"),
+    ("cluster-slave-no-failover", "cluster-replica-no-failover"),
+    (
+        "cluster-slave-validity-factor",
+        "cluster-replica-validity-factor",
+    ),
+    ("min-slaves-max-lag", "min-replicas-max-lag"),
+    ("min-slaves-to-write", "min-replicas-to-write"),
+    ("lua-time-limit", "busy-reply-threshold"),
+    ("primaryauth", "masterauth"),
+    ("primaryuser", "masteruser"),
+    ("aof_rewrite_cpulist", "aof-rewrite-cpulist"),
+    ("bgsave_cpulist", "bgsave-cpulist"),
+    ("bio_cpulist", "bio-cpulist"),
+    ("server_cpulist", "server-cpulist"),
+    (
+        "commandlog-execution-slower-than",
+        "slowlog-log-slower-than",
+    ),
+    ("commandlog-slow-execution-max-len", "slowlog-max-len"),
 ];
 
 /// Finds a setting by its name, in any case.
-pub fn find(name: &str) -> Option<&'static Setting> {
+pub fn find(name: &str) -> Option<Row> {
     let mut old_names = OLD_NAMES.iter();
     let renamed = old_names.find(|(old, _)| old.eq_ignore_ascii_case(name));
     let name = renamed.map_or(name, |(_, new)| new);
-    SETTINGS
-        .iter()
-        .find(|setting| setting.name.eq_ignore_ascii_case(name))
+    rows().find(|row| row.name().eq_ignore_ascii_case(name))
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::rewrite::REWRITE_MARKER;
-use super::source::quote;
+use super::source::{MISTAKES_SHOWN_MAX, quote};
 use super::*;
 
 /// File, environment, arguments, and what should come of them.
@@ -14,7 +14,7 @@ type Case = (
     &'static str,
 );
 
-fn no_files(path: &str) -> io::Result<String> {
+fn no_files(path: &str) -> io::Result<Vec<u8>> {
     Err(io::Error::new(
         io::ErrorKind::NotFound,
         format!("no {path}"),
@@ -27,19 +27,32 @@ fn words(text: &[&str]) -> Vec<String> {
 
 fn load(file: &str, env: &[(&str, &str)], args: &[&str]) -> Result<Config, String> {
     let env = env.iter().map(|(k, v)| (k.to_string(), v.to_string()));
-    parse(Some(("m.conf", file)), env, &words(args), &mut no_files)
-        .map(|(config, _)| config)
-        .map_err(|error| error.to_string())
+    parse(
+        Some(("m.conf", file.as_bytes())),
+        env,
+        &words(args),
+        &mut no_files,
+    )
+    .map(|(config, _)| config)
+    .map_err(|error| error.to_string())
+}
+
+fn rewritten(
+    config: &Config,
+    old: &str,
+    files: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+) -> String {
+    String::from_utf8(config.rewrite(old.as_bytes(), files)).expect("text")
 }
 
 fn shown(config: &Config, name: &str) -> String {
-    find(name).expect("a known name").value(config)
+    String::from_utf8(find(name).expect("a known name").value(config)).expect("text")
 }
 
 fn set(config: &mut Config, pairs: &[(&str, &str)]) -> Result<Vec<&'static str>, String> {
     let pairs: Vec<_> = pairs
         .iter()
-        .map(|(k, v)| (k.to_string(), v.to_string()))
+        .map(|(k, v)| (k.to_string(), v.as_bytes().to_vec()))
         .collect();
     config.set(&pairs, false).map_err(|error| error.to_string())
 }
@@ -60,6 +73,8 @@ fn defaults_are_shown_as_documented_and_read_back() {
         ("maxmemory-policy", "noeviction"),
         ("appendonly", "no"),
         ("io-threads", "1"),
+        ("repl-backlog-size", "1048576"),
+        ("slowlog-max-len", "128"),
         (
             "client-output-buffer-limit",
             "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
@@ -68,15 +83,25 @@ fn defaults_are_shown_as_documented_and_read_back() {
     for (name, value) in expected {
         assert_eq!(shown(&Config::default(), name), value, "{name}");
     }
-    for setting in SETTINGS {
+    for row in rows() {
+        let name = row.name();
         let mut config = Config::default();
-        (setting.set)(&mut config, &[setting.default_value()]).expect(setting.name);
-        assert_eq!(config, Config::default(), "{}", setting.name);
-        assert_eq!(
-            SETTINGS.iter().filter(|s| s.name == setting.name).count(),
-            1
-        );
+        row.set(&mut config, &[row.default_value()]).expect(name);
+        assert_eq!(config, Config::default(), "{name}");
+        let names = rows()
+            .map(Row::name)
+            .chain(OLD_NAMES.iter().map(|(old, _)| *old));
+        assert_eq!(names.filter(|other| *other == name).count(), 1, "{name}");
+    }
+    for setting in SETTINGS {
         assert!(help().contains(setting.help) && setting.help.ends_with('.'));
+    }
+    for (title, first) in help::GROUPS {
+        assert!(
+            SETTINGS.iter().any(|setting| setting.name == *first),
+            "{title}"
+        );
+        assert!(help().contains(title));
     }
 }
 
@@ -231,7 +256,7 @@ fn config_set_checks_names_before_values() {
     }
     assert!(
         load("enable-protected-configs local", &[], &[]).is_ok_and(|mut config| {
-            let pair = [("dbfilename".to_string(), "a/b".to_string())];
+            let pair = [("dbfilename".to_string(), b"a/b".to_vec())];
             let remote = config.set(&pair, false).unwrap_err().to_string();
             let local = config.set(&pair, true).unwrap_err().to_string();
             remote.ends_with("can't set protected config")
@@ -291,7 +316,7 @@ fn later_sources_win_and_save_points_add_up_within_one() {
     let config = load("", &[], &args).expect("it is well formed");
     assert_eq!(
         (config.bind.len(), config.port, &*config.requirepass),
-        (2, 7000, "a b")
+        (2, 7000, b"a b".as_slice())
     );
     let config =
         load("client-output-buffer-limit normal 1 2 3\n", &[], &[]).expect("it is well formed");
@@ -321,10 +346,10 @@ fn mistakes_are_named_with_their_place() {
             "m.conf:1: unknown setting 'foo', expected one listed by --help",
         ),
         (
-            "daemonize no",
+            "daemonise no",
             &[],
             &[],
-            "m.conf:1: unknown setting 'daemonize'",
+            "m.conf:1: unknown setting 'daemonise', did you mean 'daemonize'?",
         ),
         ("dir \"x", &[], &[], "m.conf:1: unbalanced quotes"),
         (
@@ -406,12 +431,19 @@ fn mistakes_are_named_with_their_place() {
 #[test]
 fn included_files_are_read_in_place_and_only_so_deep() {
     let mut files = |path: &str| match path {
-        "a" => Ok("timeout 9\nport 2\n".to_string()),
-        "bad" => Ok("\nhz x".to_string()),
-        "loop" => Ok("include loop\n".to_string()),
+        "a" => Ok("timeout 9\nport 2\n".into()),
+        "bad" => Ok("\nhz x".into()),
+        "loop" => Ok("include loop\n".into()),
         _ => no_files(path),
     };
-    let mut read = |text| parse(Some(("m", text)), [].into_iter(), &[], &mut files);
+    let mut read = |text: &str| {
+        parse(
+            Some(("m", text.as_bytes())),
+            [].into_iter(),
+            &[],
+            &mut files,
+        )
+    };
     let (config, _) = read("timeout 1\ninclude a\nport 3").expect("it is well formed");
     assert_eq!((config.timeout_seconds, config.port), (9, 3));
     assert!(
@@ -447,7 +479,7 @@ fn lines_are_split_as_redis_splits_them() {
         assert_eq!(split_line(line.as_bytes()), expected, "{line}");
     }
     for value in ["a", "", "a b", "\"\\'\n\r\t\u{7}é#", "é"] {
-        let back = split_line(quote(value).as_bytes()).expect("it is well formed");
+        let back = split_line(quote(value.as_bytes()).as_bytes()).expect("it is well formed");
         assert_eq!(back, [value.as_bytes()]);
     }
     let args = words(&["-", "--port", "1"]);
@@ -472,9 +504,9 @@ fn config_get_takes_names_and_patterns_in_any_case() {
     );
     assert_eq!(
         get(&[b"TC*", b"tcp-backlog", b"Hz"]),
-        ["tcp-backlog", "tcp-keepalive", "Hz"]
+        ["tcp-backlog", "tcp-keepalive", "tcp-keepalive-probes", "Hz"]
     );
-    assert_eq!(get(&[b"*"]).len(), SETTINGS.len() + OLD_NAMES.len());
+    assert_eq!(get(&[b"*"]).len(), rows().count() + OLD_NAMES.len());
 }
 
 #[test]
@@ -482,7 +514,7 @@ fn rewrite_changes_only_what_no_longer_holds() {
     let old = "# head\nport 1\n\ntimeout 5\nsave 1 2\n# mid\nsave 3 4\nhz  10\n\
                client-query-buffer-limit 10mb\nfrobnicate 1\ntimeout 6";
     let mut config = load(&old.replace("frobnicate 1", ""), &[], &[]).expect("it is well formed");
-    assert_eq!(config.rewrite(old, &mut no_files), format!("{old}\n"));
+    assert_eq!(rewritten(&config, old, &mut no_files), format!("{old}\n"));
     let pairs = [
         ("save", "8 8 9 9"),
         ("timeout", "7"),
@@ -490,18 +522,18 @@ fn rewrite_changes_only_what_no_longer_holds() {
     ];
     set(&mut config, &pairs).expect("it is well formed");
     set(&mut config, &[("requirepass", "x y\"\n")]).expect("it is well formed");
-    let new = config.rewrite(old, &mut no_files);
+    let new = rewritten(&config, old, &mut no_files);
     let expected = "# head\nport 1\n\ntimeout 7\nsave 8 8\nsave 9 9\n# mid\nhz  10\n\
                     client-query-buffer-limit 10mb\nfrobnicate 1\n\n# Added by CONFIG REWRITE\n\
                     requirepass \"x y\\\"\\n\"\nnotify-keyspace-events AnK\n";
     assert_eq!(new, expected);
-    assert_eq!(config.rewrite(&new, &mut no_files), new);
+    assert_eq!(rewritten(&config, &new, &mut no_files), new);
     assert_eq!(load(&new.replace("frobnicate 1", ""), &[], &[]), Ok(config));
 }
 
 #[test]
 fn rewrite_holds_against_included_files_and_broken_lines() {
-    let mut files = |_: &str| Ok("timeout 9\nhz 20\nsave 9 9\nbind ::1\n".to_string());
+    let mut files = |_: &str| Ok(b"timeout 9\nhz 20\nsave 9 9\nbind ::1\n".to_vec());
     let old = "timeout 1\ninclude a\nsave 1 1\ndir \"x\nport x\n";
     let mut config = Config::default();
     for save in ["", "7 7 8 8"] {
@@ -510,10 +542,10 @@ fn rewrite_holds_against_included_files_and_broken_lines() {
             &[("save", save), ("timeout", "3"), ("bind", "")],
         )
         .expect("it is well formed");
-        let new = config.rewrite(old, &mut files);
-        let read = parse(Some(("m", &new)), [].into_iter(), &[], &mut files);
+        let new = rewritten(&config, old, &mut files);
+        let read = parse(Some(("m", new.as_bytes())), [].into_iter(), &[], &mut files);
         assert_eq!(read.map(|(read, _)| read), Ok(config.clone()), "{new}");
-        assert_eq!(config.rewrite(&new, &mut files), new);
+        assert_eq!(rewritten(&config, &new, &mut files), new);
     }
     let everything = Config {
         bind: vec!["*".into()],
@@ -530,7 +562,342 @@ fn rewrite_holds_against_included_files_and_broken_lines() {
         debug_command: Permission::Local,
         ..Config::default()
     };
-    let new = everything.rewrite("", &mut no_files);
+    let new = rewritten(&everything, "", &mut no_files);
     assert!(new.starts_with(REWRITE_MARKER));
     assert_eq!(load(&new, &[], &[]), Ok(everything));
+}
+
+fn warnings(file: &str, env: &[(&str, &str)], args: &[&str]) -> Vec<String> {
+    let env = env.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+    let file = Some(("m.conf", file.as_bytes()));
+    let (_, warnings) = parse(file, env, &words(args), &mut no_files).expect("it is well formed");
+    warnings
+}
+
+#[test]
+fn config_set_takes_back_what_config_get_gave() {
+    let custom = "requirepass \"\\xff\\xfe x\"\nexpire-clock wall\ndatabases 3\nio-threads 4\n\
+                  notify-keyspace-events KEA\nsave \"\"\nmaxmemory-clients 5%\nunixsocket /a\n";
+    for file in ["", custom] {
+        let mut config = load(file, &[], &[]).expect("it is well formed");
+        let before = config.clone();
+        let names = OLD_NAMES
+            .iter()
+            .filter_map(|(old, _)| Some((*old, find(old)?)));
+        for (name, row) in rows().map(|row| (row.name(), row)).chain(names) {
+            let pair = [(name.to_string(), row.value(&config))];
+            assert_eq!(config.set(&pair, false), Ok(vec![]), "{name}");
+        }
+        let all: Vec<_> = rows()
+            .map(|row| (row.name().to_string(), row.value(&config)))
+            .collect();
+        assert_eq!(config.set(&all, false), Ok(vec![]));
+        assert_eq!(config, before);
+        let new = config.rewrite(file.as_bytes(), &mut no_files);
+        assert_eq!(new, file.as_bytes(), "nothing to change");
+        let new = config.rewrite(b"", &mut no_files);
+        let (read, _) = parse(Some(("m", &new)), [].into_iter(), &[], &mut no_files).expect("fine");
+        assert_eq!(read, before);
+    }
+}
+
+#[test]
+fn every_old_name_leads_to_a_setting() {
+    for (old, new) in OLD_NAMES {
+        assert_eq!(find(old).map(Row::name), Some(*new), "{old}");
+        assert_eq!(find(&old.to_uppercase()).map(Row::name), Some(*new));
+    }
+}
+
+#[test]
+fn settings_without_effect_are_kept_and_warned_of_once_per_reason() {
+    let file = "io-threads 4\nIO-threads-do-reads yes\nslave-priority 7\nrepl-timeout 60\nhz 10\n";
+    assert_eq!(
+        warnings(file, &[], &["--io-threads", "8"]),
+        [
+            "io-threads, io-threads-do-reads have no effect: Mayfly serves all clients on one \
+             thread",
+            "repl-timeout, replica-priority have no effect: there is no replication",
+        ]
+    );
+    assert!(
+        warnings(
+            "port 1\ntls-port 0\ncluster-enabled no\nreplicaof \"\"",
+            &[],
+            &[]
+        )
+        .is_empty()
+    );
+    let mut config = load(file, &[], &[]).expect("it is well formed");
+    assert_eq!(shown(&config, "slave-priority"), "7");
+    let changed = set(&mut config, &[("io-threads", "4"), ("repl-timeout", "9")]);
+    assert_eq!(changed, Ok(vec!["repl-timeout"]));
+    let new = rewritten(&config, file, &mut no_files);
+    assert_eq!(new, file.replace("timeout 60", "timeout 9"));
+    let wrong = [
+        (
+            "repl-timeout",
+            "0",
+            "argument must be between 1 and 2147483647 inclusive",
+        ),
+        ("activedefrag", "1", "argument must be 'yes' or 'no'"),
+        (
+            "appendfsync",
+            "x",
+            "argument(s) must be one of the following: everysec, always, no",
+        ),
+        (
+            "stream-node-max-bytes",
+            "1q",
+            "argument must be a memory value",
+        ),
+        (
+            "maxmemory-clients",
+            "101%",
+            "argument must be a memory value",
+        ),
+        (
+            "slowlog-max-len",
+            "-1",
+            "argument must be greater or equal to 0",
+        ),
+    ];
+    for (name, value, why) in wrong {
+        let error = set(&mut config, &[(name, value)]).unwrap_err();
+        assert!(error.ends_with(why), "{error}");
+    }
+}
+
+#[test]
+fn what_would_promise_more_than_there_is_is_refused() {
+    let table = [
+        (
+            "appendonly yes",
+            "appendonly: an append-only file is not supported yet",
+        ),
+        (
+            "maxmemory 1gb",
+            "maxmemory: a memory limit is not supported yet",
+        ),
+        (
+            "maxmemory-policy allkeys-lru",
+            "maxmemory-policy: eviction is not supported yet",
+        ),
+        (
+            "cluster-enabled yes",
+            "cluster-enabled: there is no cluster mode, the only value is no",
+        ),
+        (
+            "replicaof 10.0.0.1 6379",
+            "replicaof: there is no replication, the only value is \"\"",
+        ),
+        (
+            "slaveof 10.0.0.1 6379",
+            "replicaof: there is no replication, the only value is \"\"",
+        ),
+        (
+            "tls-port 6380",
+            "tls-port: there is no TLS, the only value is 0",
+        ),
+        (
+            "aclfile users.acl",
+            "aclfile: there are no access rules yet, the only value is \"\"",
+        ),
+        (
+            "shutdown-on-sigterm nosave",
+            "shutdown-on-sigterm: SIGINT and SIGTERM save if",
+        ),
+        ("loadmodule x.so", "loadmodule: modules cannot be loaded"),
+        (
+            "rename-command FLUSHALL \"\"",
+            "rename-command: commands cannot be renamed",
+        ),
+        (
+            "user joe on >x ~* +@all",
+            "user: there are no users but 'default' yet",
+        ),
+        (
+            "user default on #ab ~* +@all",
+            "user: there are no users but 'default' yet",
+        ),
+        (
+            "user default on nopass ~a +@all",
+            "user: there are no users but 'default' yet",
+        ),
+    ];
+    for (line, expected) in table {
+        let error = load(line, &[], &[]).unwrap_err();
+        assert!(
+            error.starts_with(&format!("m.conf:1: {expected}")),
+            "{error}"
+        );
+    }
+    load(
+        "user default on nopass sanitize-payload ~* &* +@all",
+        &[],
+        &[],
+    )
+    .expect("says nothing new");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let file = "prot 1\nhz x\nfrobnicate 1\ndir \"x\nloadmodule x\nport 7\n";
+    let error = load(file, &[("MAYFLY_TIMEOUT", "x")], &["--maxclient", "5"]).unwrap_err();
+    let expected = [
+        "7 mistakes in the configuration:",
+        "  m.conf:1: unknown setting 'prot', did you mean 'port'?",
+        "  m.conf:2: hz: argument couldn't be parsed",
+        "  m.conf:3: unknown setting 'frobnicate', expected one listed by --help",
+        "  m.conf:4: unbalanced quotes",
+        "  m.conf:5: loadmodule: modules cannot be loaded",
+        "  MAYFLY_TIMEOUT: argument couldn't be parsed",
+        "  command line: unknown setting 'maxclient', did you mean 'maxclients'?",
+    ];
+    assert_eq!(error.lines().count(), expected.len(), "{error}");
+    for (line, expected) in error.lines().zip(expected) {
+        assert!(line.starts_with(expected), "{line}\n{expected}");
+    }
+    let error = load(&"a b\n".repeat(MISTAKES_SHOWN_MAX + 7), &[], &[]).unwrap_err();
+    assert_eq!(error.lines().count(), MISTAKES_SHOWN_MAX + 2);
+    assert!(error.ends_with("\n  and 7 more"), "{error}");
+}
+
+#[test]
+fn unknown_settings_are_only_warned_of_where_that_is_asked_for() {
+    let file = "prot 1\nport 7";
+    let expected = ["m.conf:1: unknown setting 'prot', did you mean 'port'?"];
+    let warn = "MAYFLY_UNKNOWN_SETTINGS";
+    assert_eq!(
+        warnings(&format!("{file}\nunknown-settings warn"), &[], &[]),
+        expected
+    );
+    assert_eq!(warnings(file, &[(warn, "warn")], &[]), expected);
+    assert_eq!(warnings(file, &[], &["--unknown-settings=warn"]), expected);
+    load(file, &[(warn, "warn")], &["--unknown-settings", "refuse"]).unwrap_err();
+    let error = load(&format!("{file}\nhz x"), &[(warn, "warn")], &[]).unwrap_err();
+    assert!(error.starts_with("m.conf:3: hz: "), "{error}");
+}
+
+#[test]
+fn variables_of_a_service_named_mayfly_are_not_settings() {
+    let env = [
+        ("MAYFLY_PORT", "tcp://10.0.0.1:6379"),
+        ("MAYFLY_SERVICE_HOST", "10.0.0.1"),
+        ("MAYFLY_SERVICE_PORT", "6379"),
+        ("MAYFLY_SERVICE_PORT_REDIS", "6379"),
+        ("MAYFLY_PORT_6379_TCP", "tcp://10.0.0.1:6379"),
+        ("MAYFLY_PORT_6379_TCP_ADDR", "10.0.0.1"),
+        ("MAYFLY_PORT_6379_TCP_PORT", "6379"),
+        ("MAYFLY_PORT_6379_TCP_PROTO", "tcp"),
+        ("MAYFLY_HZ", "20"),
+    ];
+    let config = load("port 7", &env, &[]).expect("it is well formed");
+    assert_eq!((config.port, config.hz), (7, 20));
+    let warnings = warnings("", &env, &[]);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let names = env[..8].iter().all(|(name, _)| warnings[0].contains(name));
+    assert!(
+        names && warnings[0].ends_with("for a service named mayfly"),
+        "{warnings:?}"
+    );
+    let config = load("", &[("MAYFLY_PORT", "8")], &[]).expect("it is well formed");
+    assert_eq!(config.port, 8);
+}
+
+#[test]
+fn a_value_may_follow_an_equals_sign() {
+    let args = [
+        "--port=7",
+        "--save=",
+        "--requirepass=a=b c",
+        "--bind=::1 -::2",
+        "--hz",
+        "20",
+    ];
+    let config = load("", &[], &args).expect("it is well formed");
+    assert_eq!(
+        (config.port, config.save.len(), config.bind.len(), config.hz),
+        (7, 0, 2, 20)
+    );
+    assert_eq!(config.requirepass, b"a=b c");
+    let error = load("", &[], &["--port=7", "8"]).unwrap_err();
+    assert_eq!(error, "argument '8': expected --name and its value");
+}
+
+#[test]
+fn a_snapshot_is_never_called_like_an_rdb_file() {
+    let config = load("dbfilename dump.rdb", &[], &[]).expect("it is well formed");
+    assert_eq!(config.dbfilename, "dump.mayfly");
+    let text = "dbfilename: the snapshot is called dump.mayfly, not dump.rdb, because Mayfly does \
+                not read or write RDB files";
+    assert_eq!(warnings("dbfilename dump.rdb", &[], &[]), [text]);
+    assert_eq!(
+        warnings("", &[("MAYFLY_DBFILENAME", "dump.rdb")], &[]),
+        [text]
+    );
+    assert_eq!(warnings("dbfilename x.mayfly", &[], &[]), [""; 0]);
+    for (given, used) in [
+        ("a.RDB", "a.mayfly"),
+        (".rdb", ".mayfly"),
+        ("rdb", "rdb"),
+        ("é", "é"),
+    ] {
+        let config = load("", &[], &["--dbfilename", given]).expect("it is well formed");
+        assert_eq!(config.dbfilename, used);
+    }
+    assert_eq!(
+        rewritten(&config, "dbfilename dump.rdb\n", &mut no_files),
+        "dbfilename dump.rdb\n"
+    );
+}
+
+#[test]
+fn the_annotated_file_reads_back() {
+    let text = annotated(&Config::default());
+    assert_eq!(load(&text, &[], &[]), Ok(Config::default()));
+    assert!(
+        text.lines()
+            .all(|line| line.is_empty() || line.starts_with('#')),
+        "{text}"
+    );
+    // With the comment signs of its settings taken away it says the same.
+    let shown = |line: &str| {
+        let name = line
+            .strip_prefix("# ")
+            .and_then(|line| line.split(' ').next());
+        SETTINGS.iter().any(|setting| Some(setting.name) == name)
+    };
+    let lines = text
+        .lines()
+        .filter(|line| shown(line))
+        .map(|line| format!("{}\n", &line[2..]));
+    let bare: String = lines.collect();
+    assert!(bare.lines().count() >= SETTINGS.len(), "{bare}");
+    assert_eq!(load(&bare, &[], &[]), Ok(Config::default()));
+    let file =
+        "port 7\nsave 1 2\nsave 3 4\nrequirepass \"\\xff \"\nio-threads 3\nexpire-clock wall\n";
+    let config = load(file, &[], &[]).expect("it is well formed");
+    let text = annotated(&config);
+    assert_eq!(load(&text, &[], &[]), Ok(config));
+}
+
+#[test]
+fn a_file_need_not_be_utf8_where_no_text_is_asked_for() {
+    let read = |text: &[u8]| parse(Some(("m", text)), [].into_iter(), &[], &mut no_files);
+    let (config, _) = read(b"# caf\xe9\nrequirepass a\xff\nport 7\n").expect("it is well formed");
+    assert_eq!(
+        (config.port, &*config.requirepass),
+        (7, b"a\xff".as_slice())
+    );
+    let error = read(b"dir \xff").unwrap_err().to_string();
+    assert!(
+        error.starts_with("m:1: dir: argument must be UTF-8"),
+        "{error}"
+    );
+    let error = read(b"masterauth a b").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "m:1: masterauth: wrong number of arguments (expected TEXT)"
+    );
 }

@@ -100,6 +100,7 @@ pub(super) const SNAPSHOT_LOADS: &[(&str, SnapshotLoad)] = &[
     ("partial", SnapshotLoad::Partial),
 ];
 pub(super) const LOAD_EXPIRED: &[(&str, bool)] = &[("no", false), ("keep", true)];
+pub(super) const UNKNOWN_SETTINGS: &[(&str, bool)] = &[("refuse", true), ("warn", false)];
 pub(super) const PERMISSIONS: &[(&str, Permission)] = &[
     ("no", Permission::No),
     ("yes", Permission::Yes),
