@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mayfly::clock::{Clock, Source, SystemClock};
+use mayfly::command::config::read_included;
 use mayfly::config::{self, Config, ExpireClock};
 use mayfly::engine::Engine;
 use mayfly::server::{Server, listener, logging};
@@ -166,15 +167,13 @@ fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String>
         }
     }
     let source = file.map(|_| (name.as_str(), text.as_slice()));
-    let mut include = |path: &str| std::fs::read(path);
     let env = settings_in(std::env::vars_os())?;
-    let (config, warnings) =
-        config::parse(source, env.into_iter(), args, &mut include).map_err(|errors| {
-            let warnings = errors
-                .warnings
-                .iter()
-                .map(|warning| format!("warning: {warning}\n"));
-            format!("{}{errors}", warnings.collect::<String>())
+    let (config, warnings) = config::parse(source, env.into_iter(), args, &mut read_included)
+        .map_err(|errors| {
+            for warning in &errors.warnings {
+                let _ = writeln!(std::io::stderr(), "mayfly: warning: {warning}");
+            }
+            errors.to_string()
         })?;
     let is_rewritable = file.is_some_and(|path| path != "-");
     Ok((

@@ -42,6 +42,8 @@ mod resp3;
 mod sessions;
 #[path = "main/sets.rs"]
 mod sets;
+#[path = "main/settings.rs"]
+mod settings;
 #[path = "main/sim.rs"]
 mod sim;
 #[path = "main/snapshot.rs"]

@@ -14,7 +14,7 @@ use super::args::Args;
 use super::reply_help;
 use super::row::*;
 use crate::config::{
-    Config, PastEvent, SetError, UNKNOWN_SETTING, find, snapshot_note, without_effect,
+    Config, NamedFile, PastEvent, SetError, UNKNOWN_SETTING, find, snapshot_note, without_effect,
 };
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
@@ -117,6 +117,35 @@ const PARAMETER_VALUE: &[Arg] = &[
     Arg::new("parameter", ArgKind::String),
     Arg::new("value", ArgKind::String),
 ];
+
+/// Reads the files that an `include` line means. In the last part of the path `*`, `?` and `[...]`
+/// stand for what they do in a shell: the files that fit are read by name, and it is no error if
+/// there are none, so that a directory of fragments may be empty.
+pub fn read_included(path: &str) -> io::Result<Vec<NamedFile>> {
+    let (parent, pattern) = match path.rsplit_once('/') {
+        Some((parent, pattern)) => (&path[..=parent.len()], pattern),
+        None => ("", path),
+    };
+    if !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![(path.to_owned(), fs::read(path)?)]);
+    }
+    let folder = if parent.is_empty() { "." } else { parent };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        // As in a shell, what is hidden must be asked for by its dot.
+        let is_hidden = name.as_encoded_bytes().starts_with(b".") && !pattern.starts_with('.');
+        let fits = glob::matches(pattern.as_bytes(), name.as_encoded_bytes(), false);
+        if let (Some(name), true, false) = (name.to_str(), fits, is_hidden) {
+            names.push(format!("{parent}{name}"));
+        }
+    }
+    names.sort();
+    names
+        .into_iter()
+        .map(|name| Ok((name.clone(), fs::read(name)?)))
+        .collect()
+}
 
 /// Brings the engine in line with all settings: once, at start.
 pub fn apply_all(engine: &mut Engine) {
@@ -278,7 +307,7 @@ fn rewrite(config: &Config, file: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         other => other?,
     };
-    let text = config.rewrite(&old, &mut |path| fs::read(path));
+    let text = config.rewrite(&old, &mut read_included);
     let mut temporary = file.clone().into_os_string();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = PathBuf::from(temporary);

@@ -42,7 +42,8 @@ use std::fmt;
 pub use accepted::{ACCEPTED, Accepted, without_effect};
 pub use help::{annotated, help};
 pub use source::{
-    ConfigError, ConfigErrors, parse, snapshot_note, split_file_argument, split_line,
+    ConfigError, ConfigErrors, NamedFile, ReadInclude, parse, snapshot_note, split_file_argument,
+    split_line,
 };
 pub use table::{Access, Row, SETTINGS, Setting, find, rows};
 pub use values::*;

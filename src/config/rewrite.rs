@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::source::{Loader, setting_of};
+use super::source::{Loader, ReadInclude, setting_of};
 use super::{Config, Row, rows};
 
 pub(super) const REWRITE_MARKER: &str = "# Added by CONFIG REWRITE";
@@ -13,11 +13,7 @@ impl Config {
     /// Comments, unknown lines, order and lines that still hold stay as they are. A setting whose
     /// lines no longer hold gets new ones in the place of its first; what then is still missing
     /// (because it stood in no line, or an included file says otherwise) is added at the end.
-    pub fn rewrite(
-        &self,
-        old_text: &[u8],
-        read_include: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
-    ) -> Vec<u8> {
+    pub fn rewrite(&self, old_text: &[u8], read_include: ReadInclude<'_>) -> Vec<u8> {
         let mut text = self.replace_stale_lines(old_text);
         // The file may have been edited since the start: mistakes in it are not looked at.
         let mut loader = Loader::new(read_include);

@@ -57,6 +57,12 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
+/// A file as its name and its bytes.
+pub type NamedFile = (String, Vec<u8>);
+
+/// Reads the files that an `include` line means, in order.
+pub type ReadInclude<'a> = &'a mut dyn FnMut(&str) -> io::Result<Vec<NamedFile>>;
+
 /// Reads the three sources, later ones winning, and returns the configuration and warnings.
 ///
 /// `args` are the words after the program's name; a leading file argument is skipped, its content
@@ -65,7 +71,7 @@ pub fn parse(
     file: Option<(&str, &[u8])>,
     env: impl Iterator<Item = (String, String)>,
     args: &[String],
-    read_include: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+    read_include: ReadInclude<'_>,
 ) -> Result<(Config, Vec<String>), ConfigErrors> {
     let mut loader = Loader::new(read_include);
     if let Some((name, text)) = file {
@@ -227,7 +233,7 @@ fn is_of_a_service(key: &str, value: &str) -> bool {
 /// Applies the sources one after another to the defaults.
 pub(super) struct Loader<'a> {
     pub(super) config: Config,
-    read_include: &'a mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+    read_include: ReadInclude<'a>,
     /// Save points of one source add up, those of a later source replace them.
     pub(super) save_seen: bool,
     includes: usize,
@@ -238,7 +244,7 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(read_include: &'a mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> Self {
+    pub(super) fn new(read_include: ReadInclude<'a>) -> Self {
         Loader {
             config: Config::default(),
             read_include,
@@ -400,15 +406,23 @@ impl<'a> Loader<'a> {
         let Ok(path) = std::str::from_utf8(path) else {
             return self.mistake(place, "expected UTF-8");
         };
-        self.includes += 1;
-        if depth == INCLUDE_DEPTH_MAX || self.includes > INCLUDES_MAX {
-            let (levels, files) = (INCLUDE_DEPTH_MAX, INCLUDES_MAX);
-            let message = format!("expected at most {levels} levels and {files} files in all");
+        if depth == INCLUDE_DEPTH_MAX {
+            let message = format!("expected at most {INCLUDE_DEPTH_MAX} levels");
             return self.mistake(place, message);
         }
-        match (self.read_include)(path) {
-            Ok(text) => self.file(path, &text, depth + 1),
-            Err(why) => self.mistake(place, format!("can't read '{path}': {why}")),
+        let files = match (self.read_include)(path) {
+            Ok(files) => files,
+            Err(why) => return self.mistake(place, format!("can't read '{path}': {why}")),
+        };
+        for (name, text) in files {
+            if self.includes == INCLUDES_MAX {
+                return self.mistake(
+                    place,
+                    format!("expected at most {INCLUDES_MAX} files in all"),
+                );
+            }
+            self.includes += 1;
+            self.file(&name, &text, depth + 1);
         }
     }
 

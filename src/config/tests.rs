@@ -14,7 +14,7 @@ type Case = (
     &'static str,
 );
 
-fn no_files(path: &str) -> io::Result<Vec<u8>> {
+fn no_files(path: &str) -> io::Result<Vec<NamedFile>> {
     Err(io::Error::new(
         io::ErrorKind::NotFound,
         format!("no {path}"),
@@ -37,11 +37,7 @@ fn load(file: &str, env: &[(&str, &str)], args: &[&str]) -> Result<Config, Strin
     .map_err(|error| error.to_string())
 }
 
-fn rewritten(
-    config: &Config,
-    old: &str,
-    files: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
-) -> String {
+fn rewritten(config: &Config, old: &str, files: ReadInclude<'_>) -> String {
     String::from_utf8(config.rewrite(old.as_bytes(), files)).expect("text")
 }
 
@@ -431,9 +427,13 @@ fn mistakes_are_named_with_their_place() {
 #[test]
 fn included_files_are_read_in_place_and_only_so_deep() {
     let mut files = |path: &str| match path {
-        "a" => Ok("timeout 9\nport 2\n".into()),
-        "bad" => Ok("\nhz x".into()),
-        "loop" => Ok("include loop\n".into()),
+        "a" => Ok(vec![("a".into(), "timeout 9\nport 2\n".into())]),
+        "bad" => Ok(vec![("bad".into(), "\nhz x".into())]),
+        "loop" => Ok(vec![("loop".into(), "include loop\n".into())]),
+        "two" => Ok(vec![
+            ("1".into(), "hz 20".into()),
+            ("2".into(), "timeout 8\nhz x".into()),
+        ]),
         _ => no_files(path),
     };
     let mut read = |text: &str| {
@@ -452,10 +452,15 @@ fn included_files_are_read_in_place_and_only_so_deep() {
             .to_string()
             .starts_with("bad:2: hz: ")
     );
+    let error = read("include two").unwrap_err().to_string();
+    assert!(error.starts_with("2:2: hz: "), "{error}");
+    let many = "include a\n".repeat(INCLUDES_MAX + 1);
+    let error = read(&many).unwrap_err().to_string();
+    assert_eq!(error, "m:257: include: expected at most 256 files in all");
     let error = read("include loop").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "loop:1: include: expected at most 16 levels and 256 files in all"
+        "loop:1: include: expected at most 16 levels"
     );
 }
 
@@ -533,7 +538,12 @@ fn rewrite_changes_only_what_no_longer_holds() {
 
 #[test]
 fn rewrite_holds_against_included_files_and_broken_lines() {
-    let mut files = |_: &str| Ok(b"timeout 9\nhz 20\nsave 9 9\nbind ::1\n".to_vec());
+    let mut files = |_: &str| {
+        Ok(vec![(
+            "a".into(),
+            b"timeout 9\nhz 20\nsave 9 9\nbind ::1\n".to_vec(),
+        )])
+    };
     let old = "timeout 1\ninclude a\nsave 1 1\ndir \"x\nport x\n";
     let mut config = Config::default();
     for save in ["", "7 7 8 8"] {
