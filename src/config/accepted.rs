@@ -99,7 +99,9 @@ impl Accepted {
             Text => return bytes(args),
             Words => many(args)?.join(" "),
             Fixed => {
-                let is_default = many(args)?.join(" ").eq_ignore_ascii_case(self.default);
+                let given = many(args)?.join(" ");
+                let is_default = given.eq_ignore_ascii_case(self.default)
+                    || (self.name == "replicaof" && given.eq_ignore_ascii_case("no one"));
                 let (reason, default) = (self.reason, quote(self.default.as_bytes()));
                 only(
                     is_default,
