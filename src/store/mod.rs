@@ -735,6 +735,11 @@ impl Keyspace {
         let (source_hash, hash) = (self.hash(from.1), self.hash(to.1));
         self.live(from.0, reading).settle(source_hash, from.1);
         self.live(to.0, reading).settle(hash, to.1);
+        let old = self.dbs[to.0].table.find(hash, to.1).map(Slot::kind);
+        // Found out before the source is copied, which may take long and much memory.
+        if old.is_some() && !replaces {
+            return false;
+        }
         self.settle_fields(from.0, from.1, reading);
         let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
             return false;
@@ -750,10 +755,6 @@ impl Keyspace {
             ..
         } = self;
         let new = copy.kind();
-        let old = dbs[to.0].table.find(hash, to.1).map(Slot::kind);
-        if old.is_some() && !replaces {
-            return false;
-        }
         if old.is_some() {
             dbs[to.0].remove_by(
                 Some(cut),

@@ -251,3 +251,34 @@ fn a_silent_server_gives_freed_memory_back() {
     let peak: usize = server.info("used_memory_peak").parse().expect("a number");
     assert!(peak > 50 << 20, "{peak} bytes");
 }
+
+/// The most memory the server ever had resident, in KiB.
+fn peak_kib(server: &Server) -> u64 {
+    let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
+    let text = std::fs::read_to_string(path).expect("the server runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.expect("a peak")
+}
+
+#[test]
+fn a_copy_onto_a_key_that_exists_copies_nothing() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut stream = server.connect();
+    // 30 to 40 MB, and no type that shares its pieces with its copies.
+    for part in 0..1_000 {
+        let mut request = String::from("*602\r\n$4\r\nZADD\r\n$3\r\nbig\r\n");
+        (0..300).for_each(|i| request += &format!("$1\r\n1\r\n$84\r\n{part:040}{i:044}\r\n"));
+        let reply = ask(&mut stream, &request, 1);
+        assert_eq!(reply.as_deref(), Some(":300\r\n"));
+    }
+    assert_eq!(server.run("SET there v", 1), "+OK\r\n");
+    let before = peak_kib(&server);
+    assert_eq!(server.run("COPY big there", 1), ":0\r\n");
+    let after = peak_kib(&server);
+    assert!(after < before + 8 * 1024, "{before} KiB, then {after}");
+    assert_eq!(server.run("COPY big there REPLACE", 1), ":1\r\n");
+    let copied = peak_kib(&server);
+    assert!(copied > before + 16 * 1024, "{before} KiB, then {copied}");
+}
