@@ -62,6 +62,7 @@ pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
         count: 0,
     };
     engine.reading = clock.read();
+    serve_waiting(engine);
     let start_us = engine.reading.monotonic_us;
     let mut used: Vec<(SessionKey, usize)> = Vec::new();
     while !engine.ready.is_empty() {
@@ -396,9 +397,7 @@ fn execute(
         withhold_reply(session, mark);
     }
     release_pushes(engine, key);
-    if engine.blocking.has_ready() {
-        serve_waiting(engine);
-    }
+    serve_waiting(engine);
 }
 
 /// Sends a client what was pushed to it while its command ran.
@@ -409,10 +408,19 @@ fn release_pushes(engine: &mut Engine, key: SessionKey) {
     }
 }
 
-/// Lets clients try again whose keys have changed, in the order of the changes, then of arrival.
-/// What one of them takes may be put where another waits, so this goes on until nothing moves.
+/// Lets clients try again whose keys have changed. During CLIENT PAUSE they go on waiting, as what
+/// they wait for would be taken from its key: their keys stay in line until the pause ends.
+#[inline]
+pub fn serve_waiting(engine: &mut Engine) {
+    if engine.blocking.has_ready() && engine.pause.is_none() {
+        serve_ready_keys(engine);
+    }
+}
+
+/// Serves in the order of the changes, then of arrival. What one client takes may be put where
+/// another waits, so this goes on until nothing moves.
 #[cold]
-fn serve_waiting(engine: &mut Engine) {
+fn serve_ready_keys(engine: &mut Engine) {
     while let Some((db, name)) = engine.blocking.next_ready() {
         let mut last = Ticket::default();
         while let Some((ticket, key)) = engine.blocking.next_waiting(db, &name, last) {

@@ -3,7 +3,8 @@
 //! A command that finds nothing to take hands its arguments over to [`Engine::block`] and leaves no
 //! reply. When a key somebody waits for has changed, its waiting clients are let try again in the
 //! order in which they came: the command itself runs once more, as if it had just arrived, and
-//! either replies or leaves them waiting. So what a blocked command does is written once.
+//! either replies or leaves them waiting. So what a blocked command does is written once. During
+//! CLIENT PAUSE nobody tries again; the keys stay ready until it ends. Limited waits do end then.
 //!
 //! ```text
 //! changes ──> a key somebody waits for ──> ready ──> after the outermost command: each waiting

@@ -122,6 +122,8 @@ impl<'a> Server<'a> {
             dispatch::run_ready(&mut self.engine, self.clock);
             self.flush();
             self.engine.run_jobs(self.clock, is_idle);
+            // Those that the end of a CLIENT PAUSE lets go on.
+            dispatch::serve_waiting(&mut self.engine);
             // What the jobs had to tell: events, and the replies of those they let go on.
             self.flush();
             self.close();

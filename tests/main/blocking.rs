@@ -1,5 +1,7 @@
 //! Clients that wait for a list: who is served when, with what, and what ends the wait.
 
+use std::io::Write;
+
 use mayfly::config::{Config, NotifyFlags};
 use mayfly::engine::session::{Closing, SessionKey};
 use rand::rngs::SmallRng;
@@ -697,4 +699,67 @@ fn a_client_that_hangs_up_while_it_waits_leaves_no_trace() {
     // On a server that has nothing else to do a timeout ends all the same.
     let reply = ask(&mut watcher, "BLPOP none 0.02\r\n", 1);
     assert_eq!(reply.as_deref(), Some("*-1\r\n"));
+}
+
+#[test]
+fn a_pause_that_begins_in_the_exec_that_pushes_keeps_who_waits_waiting() {
+    for kind in ["write", "all"] {
+        let (mut sim, [a, b, late]) = waiting(["blpop q 0", "bzpopmin z 0", "blpop q 0.2"]);
+        sim.run_as(sim.client, "multi");
+        sim.run(&format!("client pause 500 {kind}"));
+        sim.script("rpush q 1 2=>+QUEUED\nzadd z 1 m=>+QUEUED\nexec=>*3 +OK :2 :1");
+        assert_eq!(received(&mut sim, [a, b, late]), ["", "", ""]);
+        // Waits that are limited end all the same.
+        sim.advance(199);
+        expect_received(&mut sim, late, "");
+        sim.advance(1);
+        expect_received(&mut sim, late, "*-1");
+        sim.advance(299);
+        assert_eq!(received(&mut sim, [a, b]), ["", ""]);
+        if kind == "write" {
+            sim.expect("lrange q 0 -1", "*2 $1 1 $1 2");
+        }
+        sim.advance(1);
+        assert_eq!(
+            received(&mut sim, [a, b]),
+            ["*2 $1 q $1 1", "*3 $1 z $1 m $1 1"]
+        );
+        expect_nobody_waits(&sim);
+        sim.script("lrange q 0 -1=>*1 $1 2\nexists z=>:0");
+    }
+}
+
+#[test]
+fn client_unpause_lets_those_go_on_who_wait_for_a_key() {
+    let (mut sim, [a]) = waiting(["blpop q 0"]);
+    sim.script(
+        "multi=>+OK\nclient pause 500000 write=>+QUEUED\nrpush q 1=>+QUEUED\nexec=>*2 +OK :1",
+    );
+    expect_received(&mut sim, a, "");
+    // The element may be gone again by then; here it is not.
+    sim.expect("client unpause", "+OK");
+    expect_received(&mut sim, a, "*2 $1 q $1 1");
+    // Nothing is owed to a client that left meanwhile.
+    wait(&mut sim, a, "blpop q 0");
+    sim.script("multi=>+OK\nclient pause 5 write=>+QUEUED\nrpush q 1=>+QUEUED\nexec=>*2 +OK :1");
+    sim.engine.disconnect(a);
+    sim.advance(5);
+    sim.expect("llen q", ":1");
+    expect_nobody_waits(&sim);
+}
+
+#[test]
+fn the_end_of_a_pause_wakes_an_idle_server_for_who_waits() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut waiting = server.connect();
+    waiting.write_all(b"BLPOP q 0\r\n").expect("room");
+    wait_for("the wait", || {
+        (server.info("blocked_clients") == "1").then_some(())
+    });
+    let push = "MULTI\r\nCLIENT PAUSE 50 WRITE\r\nRPUSH q 1\r\nEXEC\r\n";
+    let reply = ask(&mut server.connect(), push, 6).expect("a reply");
+    assert!(reply.ends_with("*2\r\n+OK\r\n:1\r\n"), "{reply}");
+    let reply = ask(&mut waiting, "", 5);
+    assert_eq!(reply.as_deref(), Some("*2\r\n$1\r\nq\r\n$1\r\n1\r\n"));
 }
