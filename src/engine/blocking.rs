@@ -272,6 +272,7 @@ impl Engine {
             return false;
         };
         if let Some(error) = error {
+            self.metrics.command(blocked.request.row).failed += 1;
             self.metrics.error(error);
         }
         if !blocked.is_silent {

@@ -297,6 +297,10 @@ impl Engine {
     fn check_output_limit(&mut self, key: SessionKey) {
         let now_ms = self.reading.monotonic_us / 1000;
         let session = &mut self.sessions[key];
+        // Closed already, for this or something else: it is counted once.
+        if session.closing == Closing::Now {
+            return;
+        }
         let class = if session.subscriptions() > 0 {
             OUTPUT_PUBSUB
         } else {

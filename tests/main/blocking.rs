@@ -763,3 +763,38 @@ fn the_end_of_a_pause_wakes_an_idle_server_for_who_waits() {
     let reply = ask(&mut waiting, "", 5);
     assert_eq!(reply.as_deref(), Some("*2\r\n$1\r\nq\r\n$1\r\n1\r\n"));
 }
+
+/// A field of the line INFO commandstats has on a command.
+fn stat(sim: &mut Sim, command: &str, field: &str) -> String {
+    let text = sim.run("info commandstats");
+    let line = text.split(' ').find_map(|line| {
+        let line = line.strip_prefix("cmdstat_")?;
+        line.strip_prefix(command)?.strip_prefix(':')
+    });
+    let mut fields = line.unwrap_or_default().split(',');
+    let value = fields.find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='));
+    value.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_wait_that_ends_in_an_error_counts_as_a_failed_call() {
+    let (mut sim, [a]) = waiting(["blpop k 0"]);
+    let id = sim.engine.sessions[a].id;
+    sim.expect(&format!("client unblock {id} error"), ":1");
+    expect_received(&mut sim, a, UNBLOCKED);
+    assert_eq!(stat(&mut sim, "blpop", "calls"), "1");
+    assert_eq!(stat(&mut sim, "blpop", "failed_calls"), "1");
+    assert_eq!(sim.engine.metrics.errors["UNBLOCKED"], 1);
+    // Others that end without what they waited for do not.
+    wait(&mut sim, a, "blpop k 0");
+    sim.expect(&format!("client unblock {id}"), ":1");
+    expect_received(&mut sim, a, "*-1");
+    assert_eq!(stat(&mut sim, "blpop", "failed_calls"), "1");
+    // One that fails when it is tried again counts once.
+    wait(&mut sim, a, "blmove k string left left 0");
+    sim.script("set string v=>+OK\nrpush k 1=>:1");
+    expect_received(&mut sim, a, WRONG_TYPE);
+    assert_eq!(stat(&mut sim, "blmove", "failed_calls"), "1");
+    assert_eq!(stat(&mut sim, "blmove", "calls"), "1");
+    assert_eq!(sim.engine.metrics.error_replies, 2);
+}

@@ -489,3 +489,24 @@ fn clients_without_a_descriptor_wait_for_one() {
     });
     run(&mut early, "PING", "+PONG");
 }
+
+#[test]
+fn a_client_over_its_output_limit_is_counted_once() {
+    for limit in ["normal 1000 0 0", "normal 0 1000 0"] {
+        let mut sim = Sim::new();
+        let client = sim.connect();
+        let set = format!("config set client-output-buffer-limit \"{limit}\"");
+        sim.expect(&set, "+OK");
+        sim.expect(&format!("set k {}", "v".repeat(2_000)), "+OK");
+        sim.engine.feed(client, b"get k\r\n");
+        run_ready(&mut sim.engine, &mut sim.clock);
+        sim.engine.note_sent(client, 0);
+        assert_eq!(sim.engine.sessions[client].closing, Closing::Now);
+        // Housekeeping meets it before its connection is closed.
+        sim.advance(1_000);
+        sim.engine.note_sent(client, 0);
+        let stats = sim.run("info stats");
+        let count = "client_output_buffer_limit_disconnections:1 ";
+        assert!(stats.contains(count), "{limit}: {stats}");
+    }
+}
