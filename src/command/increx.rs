@@ -200,7 +200,7 @@ fn store(
         None if persists => Ttl::Drop,
         None => Ttl::Keep,
     };
-    live.set_string(key, text, ttl);
+    live.set_number(key, text, ttl);
     live.changed(event, key);
     if deadline.is_some() {
         live.also(Event::EXPIRE, key);

@@ -908,7 +908,7 @@ fn add(
         None => 0,
     };
     let new = old.checked_add(amount).ok_or(CommandError::Overflow)?;
-    live.set_string(key, format_i64(new, &mut [0; 20]), Ttl::Keep);
+    live.set_number(key, format_i64(new, &mut [0; 20]), Ttl::Keep);
     live.changed(Event::INCRBY, key);
     reply.integer(new);
     Ok(())
@@ -950,7 +950,7 @@ fn incrbyfloat(
         return Err(CommandError::NanOrInfinity);
     }
     let text = new.to_text();
-    live.set_string(key, text.as_bytes(), Ttl::Keep);
+    live.set_number(key, text.as_bytes(), Ttl::Keep);
     live.changed(Event::INCRBYFLOAT, key);
     reply.bulk(text.as_bytes());
     Ok(())

@@ -1018,7 +1018,8 @@ impl Live<'_> {
         if value.len() > INLINE_MAX {
             self.set_shared(key, Bytes::copy_from_slice(value), ttl);
         } else {
-            self.put(key, NewValue::Inline(Kind::String, value), ttl, false);
+            let old = self.put(key, NewValue::Inline(Kind::String, value), ttl, false);
+            self.report_overwrite(key, old);
         }
     }
 
@@ -1026,10 +1027,31 @@ impl Live<'_> {
     /// holds. The caller reports the change.
     pub fn set_shared(&mut self, key: &[u8], value: Bytes, ttl: Ttl) {
         let value = Box::new(Value::Long(value));
-        self.put(key, NewValue::Boxed(value), ttl, false);
+        let old = self.put(key, NewValue::Boxed(value), ttl, false);
+        self.report_overwrite(key, old);
     }
 
-    fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_variant: bool) {
+    /// Writes the text of a number that was computed from the one the key holds: the key is changed
+    /// but not overwritten. The caller reports the change.
+    pub fn set_number(&mut self, key: &[u8], text: &[u8], ttl: Ttl) {
+        if text.len() > INLINE_MAX {
+            let value = Box::new(Value::Long(Bytes::copy_from_slice(text)));
+            self.put(key, NewValue::Boxed(value), ttl, false);
+        } else {
+            self.put(key, NewValue::Inline(Kind::String, text), ttl, false);
+        }
+    }
+
+    #[inline]
+    fn report_overwrite(&mut self, key: &[u8], old: Option<Kind>) {
+        if let Some(old) = old {
+            let changes = &mut self.space.changes;
+            changes.record_overwrite(self.db as u16, key, old, Kind::String);
+        }
+    }
+
+    /// Writes a string and says what type of value was there.
+    fn put(&mut self, key: &[u8], value: NewValue<'_>, ttl: Ttl, is_variant: bool) -> Option<Kind> {
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
         let clock = self.clock();
@@ -1050,15 +1072,9 @@ impl Live<'_> {
             is_variant,
         };
         if let Some(place) = place {
-            let is_overwrite = ttl != Ttl::Keep && !is_variant;
-            if is_overwrite
-                && (changes.is_heard(Event::OVERWRITTEN) || changes.is_heard(Event::TYPE_CHANGED))
-            {
-                let old = db.table.at(place).kind();
-                changes.record_overwrite(self.db as u16, key, old, Kind::String);
-            }
+            let old = db.table.at(place).kind();
             db.overwrite(cut, graveyard, (hash, place), parts, ttl);
-            return;
+            return Some(old);
         }
         let deadline = match ttl {
             Ttl::At(deadline) => Some(deadline),
@@ -1066,6 +1082,7 @@ impl Live<'_> {
         };
         db.insert(hash, parts, deadline);
         changes.record(self.db as u16, Event::NEW, key);
+        None
     }
 
     /// Edits the string at a key in place, keeping its deadline; a missing key starts empty. The

@@ -849,3 +849,37 @@ fn errors_do_not_end_with_what_looks_like_the_end_of_a_line() {
         );
     }
 }
+
+/// As Redis 8.2.3 tells them.
+#[test]
+fn a_string_written_over_a_value_is_an_overwrite_whatever_becomes_of_the_ttl() {
+    let mut sim = notifying();
+    sim.expect("config set notify-keyspace-events KEAnoc", "+OK");
+    for (request, events) in [
+        ("set k v", "new k, set k"),
+        ("set k v keepttl", "overwritten k, set k"),
+        ("set k v xx keepttl get", "overwritten k, set k"),
+        ("set k v ex 100", "overwritten k, set k, expire k"),
+        ("getset k v", "overwritten k, set k"),
+        ("mset k v j w", "overwritten k, set k, new j, set j"),
+        ("msetex 1 k v keepttl", "overwritten k, set k"),
+        ("setex k 100 v", "overwritten k, set k, expire k"),
+        ("set k v keepttl nx", ""),
+        ("del k j", "del k, del j"),
+        ("rpush k v", "new k, rpush k"),
+        ("set k v keepttl", "overwritten k, type_changed k, set k"),
+        // What is computed from the old value changes it.
+        ("set k 1", "overwritten k, set k"),
+        ("incr k", "incrby k"),
+        ("decrby k 2", "incrby k"),
+        ("incrbyfloat k 1.5", "incrbyfloat k"),
+        ("increx k byint 1", ""),
+        ("set k 1 keepttl", "overwritten k, set k"),
+        ("increx k byint 1", "incrby k"),
+        ("increx k byint 1 ex 100", "incrby k, expire k"),
+        ("append k 1", "append k"),
+        ("setrange k 0 2", "setrange k"),
+    ] {
+        events_of(&mut sim, &[request], events);
+    }
+}
