@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
+use mayfly::clock::{Clock, Source, SystemClock};
 use rustix::process::Signal;
 
 use crate::process::{Server, ask, mayfly, run_to_end, text_of, wait_for};
@@ -281,4 +282,32 @@ fn a_copy_onto_a_key_that_exists_copies_nothing() {
     assert_eq!(server.run("COPY big there REPLACE", 1), ":1\r\n");
     let copied = peak_kib(&server);
     assert!(copied > before + 16 * 1024, "{before} KiB, then {copied}");
+}
+
+#[test]
+fn absolute_times_are_those_of_the_wall_clock_to_the_microsecond() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut stream = server.connect();
+    let mut clock = SystemClock::new(Source::Wall);
+    for round in 0..300 {
+        let before_us = clock.read().wall_us;
+        let at_ms = before_us / 1_000 + 10_000;
+        let text = format!("SET k v PXAT {at_ms}\r\nPTTL k\r\nPEXPIRETIME k\r\nTIME\r\n");
+        let reply = ask(&mut stream, &text, 8).expect("a reply");
+        let after_us = clock.read().wall_us;
+        let lines: Vec<&str> = reply.split("\r\n").collect();
+        let number = |line: usize| lines[line].trim_start_matches(':').parse::<i64>();
+        let left_ms = number(1).expect("a number");
+        assert!(left_ms <= 10_000, "{left_ms} in round {round}");
+        assert_eq!(number(2), Ok(at_ms));
+        let (s, us) = (
+            number(5).expect("seconds"),
+            number(7).expect("microseconds"),
+        );
+        let told_us = s * 1_000_000 + us;
+        // Two microseconds for the rounding of three readings.
+        let range = before_us - 2..=after_us + 2;
+        assert!(range.contains(&told_us), "{told_us} is not in {range:?}");
+    }
 }

@@ -32,6 +32,45 @@ fn a_step_of_the_wall_clock_moves_no_ttl() {
     }
 }
 
+/// The wall clock was set by parts of a millisecond, at any microsecond of one.
+#[test]
+fn no_key_has_more_time_left_than_was_asked_for_or_lives_past_its_unix_time() {
+    for step_us in [
+        0,
+        1,
+        499,
+        999,
+        1_000,
+        1_001,
+        -1,
+        -999,
+        -1_000,
+        -1_001,
+        3_600_000_500,
+    ] {
+        let mut sim = Sim::new();
+        sim.clock.step_wall_us(step_us);
+        for _ in 0..50 {
+            sim.clock.advance_us(137);
+            let wall_us = sim.clock.read().wall_us;
+            let time = format!("*2 $10 {} ", wall_us / 1_000_000);
+            let us = (wall_us % 1_000_000).to_string();
+            sim.expect("time", &format!("{time}${} {us}", us.len()));
+            let at_ms = wall_us.div_euclid(1_000) + 10;
+            sim.expect(&format!("set k v pxat {at_ms}"), "+OK");
+            sim.expect("pexpiretime k", &format!(":{at_ms}"));
+            let left_ms: i64 = sim.run("pttl k")[1..].parse().expect("a number");
+            let most = 10 - i64::from(step_us % 1_000 != 0);
+            assert!((most..=10).contains(&left_ms), "{step_us}: {left_ms}");
+            // Relative times are kept to the millisecond.
+            sim.script("set r v px 10=>+OK\npttl r=>:10");
+            let left_us = at_ms * 1_000 - sim.clock.read().wall_us;
+            sim.clock.advance_us(left_us as u64);
+            sim.expect("get k", "$-1");
+        }
+    }
+}
+
 /// A machine whose server's time is the wall clock: `expire-clock wall`.
 struct WallClock {
     uptime_ms: i64,
