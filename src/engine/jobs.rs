@@ -13,7 +13,7 @@
 use super::Engine;
 use super::memory::Reclaim;
 use super::persistence::Persistence;
-use super::session::{Closing, SessionKey};
+use super::session::{Closing, Session, SessionKey};
 use crate::clock::{Clock, Reading};
 use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::expiry::index::ItemRef;
@@ -27,6 +27,10 @@ const HASHES_PER_ROUND: usize = 4;
 const BURIED_PER_STEP: usize = 256;
 /// Items refiled between two readings of the clock.
 const REFILED_PER_STEP: usize = 64;
+
+/// A client that is to be closed after its reply and takes no byte of it for so long, in ms, is
+/// closed without it, whatever `timeout` says: it would stay for ever otherwise, reply and all.
+const CLOSING_IDLE_MS_MAX: u64 = 60_000;
 
 /// A client that has not authenticated may leave this much unread, in bytes, whatever the limits
 /// of its class: otherwise strangers could fill the memory with errors.
@@ -84,6 +88,23 @@ impl Jobs {
     /// Whether writes are refused because the last save failed.
     pub fn refuses_writes(&self, config: &Config) -> bool {
         config.stop_writes_on_save_error && !self.persistence.is_last_ok && !config.save.is_empty()
+    }
+}
+
+/// Whether a client has moved no byte for longer than it may. `timeout_ms` is the setting, 0 for
+/// ever.
+///
+/// Redis: a client that is to be closed after its reply stays for ever unless `timeout` is set.
+fn is_idle_too_long(session: &Session, now_ms: u64, timeout_ms: u64) -> bool {
+    let limit_ms = if timeout_ms > 0 { timeout_ms } else { u64::MAX };
+    let idle_ms = now_ms.saturating_sub(session.active_ms);
+    match session.closing {
+        Closing::Now => false,
+        Closing::AfterReply => idle_ms > limit_ms.min(CLOSING_IDLE_MS_MAX),
+        Closing::No => {
+            let may_be_silent = session.subscriptions() > 0 || session.is_held();
+            idle_ms > limit_ms && !may_be_silent
+        }
     }
 }
 
@@ -257,11 +278,7 @@ impl Engine {
         let late: Vec<SessionKey> = self
             .sessions
             .iter()
-            .filter(|(_, session)| {
-                let is_idle = timeout_ms > 0 && now_ms - session.active_ms.min(now_ms) > timeout_ms;
-                let may_be_silent = session.subscriptions() > 0 || session.blocked.is_some();
-                is_idle && !may_be_silent && session.closing == Closing::No
-            })
+            .filter(|(_, session)| is_idle_too_long(session, now_ms, timeout_ms))
             .map(|(key, _)| key)
             .collect();
         late.into_iter()
@@ -284,6 +301,9 @@ impl Engine {
         self.metrics.output_bytes += bytes as u64;
         let session = &mut self.sessions[key];
         session.bytes_out += bytes as u64;
+        if bytes > 0 {
+            session.active_ms = self.reading.monotonic_us / 1000;
+        }
         if session.output.is_empty() {
             session.over_soft_since_ms = None;
         } else {

@@ -252,6 +252,7 @@ impl Engine {
         }
         self.metrics.input_bytes += bytes.len() as u64;
         session.bytes_in += bytes.len() as u64;
+        session.active_ms = self.reading.monotonic_us / 1000;
         session.input.feed(bytes, &limits);
         let held = session.input.len();
         self.metrics.input_buffer_max = self.metrics.input_buffer_max.max(held);
@@ -406,6 +407,8 @@ impl Engine {
             .collect();
         for key in held {
             self.sessions[key].is_postponed = false;
+            // It was not idle, it could not go on.
+            self.sessions[key].active_ms = self.reading.monotonic_us / 1000;
             self.make_ready(key);
         }
     }

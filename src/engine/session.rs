@@ -366,7 +366,8 @@ pub struct Session {
     pub is_authenticated: bool,
     /// When it connected, in ms of monotonic time.
     pub connected_ms: u64,
-    /// When it last sent a command.
+    /// When bytes last came from it or went to it, or a wait of its own ended, in ms of monotonic
+    /// time.
     pub active_ms: u64,
     /// What it sent.
     pub input: Input,

@@ -510,3 +510,119 @@ fn a_client_over_its_output_limit_is_counted_once() {
         assert!(stats.contains(count), "{limit}: {stats}");
     }
 }
+
+/// A server with `timeout 1`, and a client of it.
+fn impatient() -> (Sim, usize) {
+    let mut sim = Sim::new();
+    sim.expect("config set timeout 1", "+OK");
+    let client = sim.connect();
+    (sim, client)
+}
+
+fn closing(sim: &Sim, client: usize) -> Closing {
+    sim.engine.sessions[client].closing
+}
+
+/// Lets time pass in which the first client does something and the other one does not.
+fn pass(sim: &mut Sim, ms: u64) {
+    for _ in 0..ms / 100 {
+        sim.expect("ping", "+PONG");
+        sim.advance(100);
+    }
+}
+
+#[test]
+fn a_client_that_uploads_is_not_idle() {
+    let (mut sim, client) = impatient();
+    sim.engine
+        .feed(client, b"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$200000\r\n");
+    for _ in 0..20 {
+        pass(&mut sim, 900);
+        assert_eq!(closing(&sim, client), Closing::No);
+        sim.engine.feed(client, &[b'v'; 10_000]);
+    }
+    pass(&mut sim, 900);
+    assert_eq!(sim.run_as(client, ""), "+OK");
+    pass(&mut sim, 1_000);
+    assert_eq!(closing(&sim, client), Closing::No);
+    pass(&mut sim, 100);
+    assert_eq!(closing(&sim, client), Closing::Now);
+}
+
+#[test]
+fn a_client_that_downloads_is_not_idle() {
+    let (mut sim, client) = impatient();
+    sim.engine.feed(client, b"ping\r\n");
+    run_ready(&mut sim.engine, &mut sim.clock);
+    for _ in 0..20 {
+        pass(&mut sim, 900);
+        // Stands for what the shell does when the socket takes a part.
+        sim.engine.note_sent(client, 1);
+        assert_eq!(closing(&sim, client), Closing::No);
+    }
+    // A socket that takes nothing is no sign of life.
+    pass(&mut sim, 900);
+    sim.engine.note_sent(client, 0);
+    pass(&mut sim, 200);
+    assert_eq!(closing(&sim, client), Closing::Now);
+}
+
+#[test]
+fn a_client_held_back_by_a_pause_is_not_idle() {
+    let (mut sim, client) = impatient();
+    sim.expect("client pause 5000 write", "+OK");
+    sim.engine.feed(client, b"set k v\r\n");
+    run_ready(&mut sim.engine, &mut sim.clock);
+    pass(&mut sim, 5_000);
+    assert_eq!(closing(&sim, client), Closing::No);
+    assert_eq!(sim.received(client), "+OK");
+    pass(&mut sim, 1_000);
+    assert_eq!(closing(&sim, client), Closing::No);
+    pass(&mut sim, 100);
+    assert_eq!(closing(&sim, client), Closing::Now);
+}
+
+#[test]
+fn a_client_to_be_closed_that_never_reads_its_reply_does_not_stay() {
+    for (timeout, ms) in [(1, 1_000), (0, 60_000), (3_600, 60_000)] {
+        for last in ["quit", "*x", "subscribe c\r\nquit"] {
+            let mut sim = Sim::new();
+            sim.expect(&format!("config set timeout {timeout}"), "+OK");
+            let client = sim.connect();
+            sim.engine
+                .feed(client, format!("ping\r\n{last}\r\n").as_bytes());
+            run_ready(&mut sim.engine, &mut sim.clock);
+            assert_eq!(closing(&sim, client), Closing::AfterReply);
+            sim.engine.note_sent(client, 1);
+            pass(&mut sim, ms);
+            assert_eq!(closing(&sim, client), Closing::AfterReply, "{last}");
+            pass(&mut sim, 100);
+            assert_eq!(closing(&sim, client), Closing::Now, "{last}");
+        }
+    }
+}
+
+#[test]
+fn a_client_to_be_closed_that_leaves_is_noticed() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut good = long_value(&server);
+    for half in [false, true] {
+        let mut bad = server.connect();
+        let bad_id = id(&mut bad);
+        bad.write_all(&[&b"GET big\r\n".repeat(8)[..], b"QUIT\r\n"].concat())
+            .expect("room");
+        wait_for("its requests", || {
+            let text = ask(&mut good, &format!("CLIENT LIST ID {bad_id}\r\n"), 3)?;
+            text.contains(" cmd=quit ").then_some(())
+        });
+        if half {
+            bad.shutdown(std::net::Shutdown::Write).expect("a shutdown");
+            assert!(is_there(&mut good, &bad_id));
+        }
+        drop(bad);
+        wait_for("the end of the client", || {
+            (!is_there(&mut good, &bad_id)).then_some(())
+        });
+    }
+}
