@@ -27,6 +27,7 @@ use super::transaction::discard_transaction;
 use super::{Entry, Handler, MEMBER_AT, table};
 use crate::clock::Clock;
 use crate::engine::blocking::Ticket;
+use crate::engine::metrics::UNKNOWN_NAME_BYTES_MAX;
 use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, Session, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
@@ -368,6 +369,9 @@ fn execute(
         Err(error) => {
             let number = resolve(row, args).unwrap_or(ROW_UNKNOWN);
             engine.sessions[key].last_command = number;
+            if number == ROW_UNKNOWN {
+                note_unknown(engine, key, row, args);
+            }
             refuse(engine, key, number, error);
         }
         Ok(number) => {
@@ -398,6 +402,26 @@ fn execute(
     }
     release_pushes(engine, key);
     serve_waiting(engine);
+}
+
+/// Counts and logs a command that does not exist. A stranger's words are not worth it.
+#[cold]
+fn note_unknown(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
+    if !engine.sessions[key].is_authenticated {
+        return;
+    }
+    let mut name = args.quoted(0, UNKNOWN_NAME_BYTES_MAX).to_vec();
+    if row != ROW_NONE {
+        name.push(b'|');
+        name.extend_from_slice(args.quoted(1, UNKNOWN_NAME_BYTES_MAX));
+    }
+    let unknown = &mut engine.metrics.unknown;
+    if let Some(name) = unknown.count(&name) {
+        log::warn!("A client asked for the unknown command '{name}' (said once for each name)");
+        if unknown.is_log_full() {
+            log::warn!("Further names of unknown commands are not logged, see INFO");
+        }
+    }
 }
 
 /// Sends a client what was pushed to it while its command ran.

@@ -2,8 +2,8 @@
 //!
 //! Names and order are those of Redis where a figure exists there and is true here; what would have
 //! to be invented is left out, and a constant stands only where it is a fact (no replicas, no
-//! evictions). The section Expiry is our own. Figures of keys are exact: up to a limit, keys that
-//! are due are removed before they are counted.
+//! evictions). The sections Expiry and Unknowncommands are our own. Figures of keys are exact: up
+//! to a limit, keys that are due are removed before they are counted.
 //!
 //! Memory comes from the allocator and CPU time from the system, the only questions asked outside
 //! the engine.
@@ -70,6 +70,10 @@ const SECTIONS: &[Section] = &[
     Section {
         is_default: false,
         ..section("Commandstats", commandstats)
+    },
+    Section {
+        is_default: false,
+        ..section("Unknowncommands", unknown_commands)
     },
     section("Errorstats", errorstats),
     section("Cluster", |_, lines| lines.add("cluster_enabled", 0)),
@@ -521,6 +525,18 @@ fn commandstats(engine: &mut Engine, lines: &mut Lines) {
             stat.rejected,
             stat.failed,
         ));
+    }
+}
+
+/// What clients asked for that does not exist here, by name in lower case.
+fn unknown_commands(engine: &mut Engine, lines: &mut Lines) {
+    let unknown = &engine.metrics.unknown;
+    for (name, calls) in &unknown.calls {
+        lines.push(format_args!("unknown_command_{name}:calls={calls}"));
+    }
+    if unknown.other_calls > 0 {
+        let calls = unknown.other_calls;
+        lines.push(format_args!("unknown_commands_other:calls={calls}"));
     }
 }
 

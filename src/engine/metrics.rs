@@ -1,6 +1,6 @@
 //! Counters for INFO.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls of one command.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +18,60 @@ pub struct CommandStat {
 /// Kinds of errors that are counted apart; beyond that INFO says that errors were left out.
 pub const ERROR_KINDS_MAX: usize = 128;
 
+/// Names of unknown commands that are counted apart and logged; all others are counted together.
+pub const UNKNOWN_NAMES_MAX: usize = 64;
+/// As much of a name is kept, in bytes.
+pub const UNKNOWN_NAME_BYTES_MAX: usize = 64;
+
+/// Commands that clients asked for in vain. Many libraries swallow the error, so that whoever runs
+/// the server has no other way to learn of them.
+#[derive(Default)]
+pub struct UnknownCommands {
+    /// How often which name was asked for, since start or CONFIG RESETSTAT.
+    pub calls: BTreeMap<String, u64>,
+    /// How often any other.
+    pub other_calls: u64,
+    /// Names that have been logged. They outlive CONFIG RESETSTAT: no client can flood the log.
+    logged: BTreeSet<String>,
+}
+
+impl UnknownCommands {
+    /// Counts a name as a client sent it, a container's with `|` and the subcommand behind it.
+    /// Gives the name if it is to be logged.
+    pub fn count(&mut self, name: &[u8]) -> Option<&str> {
+        let name = printable(&name[..name.len().min(UNKNOWN_NAME_BYTES_MAX)]);
+        if let Some(calls) = self.calls.get_mut(&name) {
+            *calls += 1;
+        } else if self.calls.len() < UNKNOWN_NAMES_MAX {
+            self.calls.insert(name.clone(), 1);
+        } else {
+            self.other_calls += 1;
+        }
+        if self.logged.len() >= UNKNOWN_NAMES_MAX || !self.logged.insert(name.clone()) {
+            return None;
+        }
+        self.logged.get(&name).map(String::as_str)
+    }
+
+    /// Whether no further name will be logged.
+    pub fn is_log_full(&self) -> bool {
+        self.logged.len() >= UNKNOWN_NAMES_MAX
+    }
+}
+
+/// A name in lower case in which whatever means something in INFO or in a log is escaped.
+fn printable(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.to_ascii_lowercase() {
+        if byte.is_ascii_alphanumeric() || b"._-|".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            text += &format!("\\x{byte:02x}");
+        }
+    }
+    text
+}
+
 /// All counters.
 #[derive(Default)]
 pub struct Metrics {
@@ -25,6 +79,8 @@ pub struct Metrics {
     pub commands: Vec<CommandStat>,
     /// Errors sent, by code word.
     pub errors: BTreeMap<String, u64>,
+    /// What clients asked for in vain.
+    pub unknown: UnknownCommands,
     /// Errors sent.
     pub error_replies: u64,
     /// Clients accepted.
@@ -99,8 +155,13 @@ impl Metrics {
 
     /// CONFIG RESETSTAT.
     pub fn reset(&mut self) {
+        let logged = std::mem::take(&mut self.unknown.logged);
         *self = Metrics {
             memory_peak: self.memory_peak,
+            unknown: UnknownCommands {
+                logged,
+                ..UnknownCommands::default()
+            },
             ..Metrics::default()
         };
     }

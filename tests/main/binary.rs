@@ -311,3 +311,64 @@ fn absolute_times_are_those_of_the_wall_clock_to_the_microsecond() {
         assert!(range.contains(&told_us), "{told_us} is not in {range:?}");
     }
 }
+
+/// The lines of a section of INFO, but for its title.
+fn section(server: &Server, name: &str) -> Vec<String> {
+    let mut stream = server.connect();
+    let mut text = ask(&mut stream, &format!("INFO {name}\r\nPING\r\n"), 1).expect("a reply");
+    while !text.ends_with("+PONG\r\n") {
+        text += &ask(&mut stream, "", 1).expect("the rest");
+    }
+    let lines = text.lines().skip(2).map(str::to_owned);
+    lines.take_while(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn unknown_commands_that_libraries_swallow_are_logged_once_and_counted_by_name() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut stream = server.connect();
+    let mut send = |request: &str, replies: usize| {
+        let reply = ask(&mut stream, request, replies).expect("replies");
+        assert!(reply.contains("-ERR unknown "), "{reply}");
+    };
+    send("EVAL x 0\r\neval y 0\r\nEvalSha z 0\r\n", 3);
+    send("CLIENT NOPE\r\nclient nope x\r\nOBJECT nope k\r\n", 3);
+    send("MULTI\r\nEVAL x 0\r\nEXEC\r\n", 3);
+    // Nothing that a client sends can forge a line.
+    send("*1\r\n$13\r\nx\r\n# A:1\r\ny:2\r\n", 1);
+    let expected = [
+        "unknown_command_client|nope:calls=2",
+        "unknown_command_eval:calls=3",
+        "unknown_command_evalsha:calls=1",
+        "unknown_command_object|nope:calls=1",
+        "unknown_command_x\\x0d\\x0a\\x23\\x20a\\x3a1\\x0d\\x0ay\\x3a2:calls=1",
+    ];
+    assert_eq!(section(&server, "unknowncommands"), expected);
+    let log = server.log();
+    let count = |log: &str, text: &str| log.matches(text).count();
+    assert_eq!(count(&log, "the unknown command"), 5, "{log}");
+    assert_eq!(count(&log, "the unknown command 'eval'"), 1, "{log}");
+    // Names beyond the limit are counted together; neither the log nor INFO can be flooded.
+    for _ in 0..2 {
+        let flood: String = (0..200).map(|i| format!("FLOOD{i:x<300}\r\n")).collect();
+        send(&flood, 200);
+    }
+    let lines = section(&server, "unknowncommands");
+    assert_eq!(lines.len(), 65);
+    assert!(lines.iter().all(|line| line.len() < 100), "{lines:?}");
+    let other = lines.last().map(String::as_str);
+    assert_eq!(other, Some("unknown_commands_other:calls=282"), "{lines:?}");
+    assert_eq!(server.run("CONFIG RESETSTAT", 1), "+OK\r\n");
+    assert_eq!(section(&server, "unknowncommands"), [""; 0]);
+    send("EVAL x 0\r\n", 1);
+    send("NEWNAME\r\n", 1);
+    let expected = [
+        "unknown_command_eval:calls=1",
+        "unknown_command_newname:calls=1",
+    ];
+    assert_eq!(section(&server, "unknowncommands"), expected);
+    let log = server.log();
+    assert_eq!(count(&log, "the unknown command"), 64, "{log}");
+    assert_eq!(count(&log, "are not logged"), 1, "{log}");
+}
