@@ -47,7 +47,7 @@ const RINGS_KEPT_MS: i64 = 131_072;
 pub struct ItemRef(pub u32);
 
 impl ItemRef {
-    fn new(chunk: u32, place: u32) -> ItemRef {
+    pub(super) fn new(chunk: u32, place: u32) -> ItemRef {
         ItemRef(chunk << 6 | place)
     }
 
@@ -69,15 +69,41 @@ pub struct Coming {
     pub begins_in_ms: i64,
 }
 
-/// How many items fall due when, from [`Strata::due_within`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DueCounts {
-    /// Per span: items of buckets that end within it, but not within the one before.
-    pub within: Vec<usize>,
-    /// Items of buckets that end later than the last span.
-    pub later: usize,
-    /// Items with a later deadline than their bucket, not counted above.
-    pub extended: usize,
+/// Items that are filed together.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    /// No deadline is before this millisecond.
+    pub(super) start: i64,
+    /// Deadlines after this one are those of extended items.
+    pub(super) last: i64,
+    pub(super) pile: Pile,
+}
+
+impl Bucket {
+    /// No item has a deadline before this.
+    pub fn start(&self) -> UnixMillis {
+        UnixMillis(self.start)
+    }
+
+    /// Only extended items have a deadline after this.
+    pub fn last(&self) -> UnixMillis {
+        UnixMillis(self.last)
+    }
+
+    /// Whether all its items are due at `now`.
+    pub fn is_due(&self, now: UnixMillis) -> bool {
+        self.pile.extended == 0 && self.last <= now.0
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.pile.len as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pile.len == 0
+    }
 }
 
 #[derive(Debug)]
@@ -143,6 +169,15 @@ impl Ring {
     fn filled_buckets(&self) -> impl Iterator<Item = i64> {
         let first = self.next_filled(self.base);
         std::iter::successors(first, |&bucket| self.next_filled(bucket + 1))
+    }
+
+    /// The same with their ends and lists.
+    fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        self.filled_buckets().map(|bucket| Bucket {
+            start: self.level.start(bucket),
+            last: self.level.last(bucket),
+            pile: *self.pile(bucket),
+        })
     }
 
     /// Empties a bucket's slot and returns what was in it. Links stay as they are.
@@ -763,7 +798,7 @@ impl Strata {
             return;
         }
         let limit = out.len() + k;
-        let places = self.slab.bound() * CHUNK_ITEMS_MAX;
+        let places = self.places();
         for _ in 0..k * TRIES_PER_DRAW {
             if out.len() == limit {
                 return;
@@ -803,7 +838,7 @@ impl Strata {
 }
 
 /// `count` of the bits of `set`, at random; `count` is less than it has.
-fn thin_out(rng: &mut impl Rng, set: u64, count: usize) -> u64 {
+pub(super) fn thin_out(rng: &mut impl Rng, set: u64, count: usize) -> u64 {
     let mut chosen = 0u64;
     while (chosen.count_ones() as usize) < count {
         // Ten places from one random number.
@@ -829,47 +864,72 @@ fn push_items(n: u32, chunk: &Chunk, mut places: u64, out: &mut Vec<(ItemRef, u6
 
 /// Figures, freeing, checking.
 impl Strata {
-    /// How many items fall due within each of these spans from now (ascending, milliseconds), to
-    /// the precision of their buckets. Ripe items count in the first.
-    pub fn due_within(&self, spans_ms: &[i64]) -> DueCounts {
-        let mut counts = DueCounts {
-            within: vec![0; spans_ms.len()],
-            ..DueCounts::default()
-        };
-        let mut count = |last: i64, pile: &Pile| {
-            let ends_in = last.saturating_sub(self.now.0);
-            let span = spans_ms.iter().position(|&span| ends_in <= span);
-            let due = (pile.len - pile.extended) as usize;
-            match span {
-                Some(i) => counts.within[i] += due,
-                None => counts.later += due,
-            }
-            counts.extended += pile.extended as usize;
-        };
-        count(self.now.0, &self.piles.ripe);
-        for ring in &self.piles.rings {
-            for bucket in ring.filled_buckets() {
-                count(ring.level.last(bucket), ring.pile(bucket));
-            }
-        }
-        count(i64::MAX, &self.piles.review);
-        count(i64::MAX, &self.piles.beyond);
-        counts
+    /// All buckets that are not empty, each ring's in order.
+    pub(super) fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        let rings = self.piles.rings.iter();
+        self.queues().chain(rings.flat_map(Ring::buckets))
     }
 
-    /// When the first bucket that is not empty begins, ripe ones aside: none of the items filed
-    /// there or later is due before. `None` if there are none.
-    pub fn first_bucket(&self) -> Option<UnixMillis> {
-        let rings = self.piles.rings.iter();
-        let firsts = rings.filter_map(|ring| {
-            let bucket = ring.next_filled(ring.base)?;
-            Some(ring.level.start(bucket))
-        });
-        let far = [&self.piles.review, &self.piles.beyond];
-        let has_far = far.iter().any(|pile| pile.head != NONE);
-        let ring_c = &self.piles.rings[2];
-        let far = has_far.then(|| ring_c.level.start(ring_c.base));
-        firsts.chain(far).min().map(UnixMillis)
+    /// The ripe queue, the review queue and beyond. The queues hold chunks of several buckets and
+    /// are given as one each, of which only the end is known.
+    fn queues(&self) -> impl Iterator<Item = Bucket> {
+        let beyond = Level::Beyond.start(self.piles.beyond_bucket);
+        let queues = [
+            (i64::MIN, self.now.0, self.piles.ripe),
+            (i64::MIN, i64::MAX, self.piles.review),
+            (beyond, i64::MAX, self.piles.beyond),
+        ];
+        let queues = queues.into_iter();
+        let queues = queues.map(|(start, last, pile)| Bucket { start, last, pile });
+        queues.filter(|bucket| !bucket.is_empty())
+    }
+
+    /// All buckets that are not empty, in the order of their starts.
+    pub fn soonest(&self) -> impl Iterator<Item = Bucket> {
+        let mut queues = self.queues().peekable();
+        let mut rings: [_; 3] = std::array::from_fn(|i| self.piles.rings[i].buckets().peekable());
+        std::iter::from_fn(move || {
+            let start_of = |bucket: &Bucket| bucket.start;
+            let starts = rings.each_mut().map(|ring| ring.peek().map(start_of));
+            let queued = queues.peek().map(start_of);
+            let first = starts.into_iter().chain([queued]).flatten().min()?;
+            if queued == Some(first) {
+                return queues.next();
+            }
+            let ring = starts.iter().position(|&start| start == Some(first))?;
+            rings[ring].next()
+        })
+    }
+
+    /// Draws up to `k` items of a bucket, in no order.
+    pub fn draw_of(&self, bucket: &Bucket, k: usize, out: &mut Vec<(ItemRef, u64)>) {
+        self.take_pile(bucket.pile.head, k, out);
+    }
+
+    /// The bucket that a chunk was filed in, with the chunk alone in it.
+    pub(super) fn bucket_of(&self, n: u32) -> Bucket {
+        let chunk = self.slab.get(n);
+        let is_queue = self.piles.is_queue(chunk.level, chunk.bucket);
+        let start = chunk.level.start(chunk.bucket);
+        Bucket {
+            start: if is_queue { i64::MIN } else { start },
+            last: chunk.last(),
+            pile: Pile {
+                head: n,
+                tail: n,
+                len: chunk.occupied.count_ones(),
+                extended: chunk.extended.into(),
+            },
+        }
+    }
+
+    pub(super) fn chunk(&self, n: u32) -> &Chunk {
+        self.slab.get(n)
+    }
+
+    /// Numbers of items are below this.
+    pub(super) fn places(&self) -> usize {
+        self.slab.bound() * CHUNK_ITEMS_MAX
     }
 
     /// Empties the index at once; what was in it is handed back to be freed in steps.

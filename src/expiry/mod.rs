@@ -43,6 +43,8 @@
 //! much is computed in [`pacing`], measured by the caller.
 
 pub mod index;
+
+pub mod forecast;
 pub mod pacing;
 
 mod bitmap;

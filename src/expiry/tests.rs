@@ -397,29 +397,74 @@ fn draws_are_distinct_and_even() {
     }
 }
 
-#[test]
-fn due_within_agrees_with_the_twin_to_a_bucket() {
-    let mut world = World::new(4, 1_700_000_000_000);
-    for _ in 0..20_000 {
-        let ttl = 1i64 << world.rng.random_range(0..36);
-        let ttl = world.rng.random_range(1..=ttl);
-        world.insert(at(world.now + ttl));
+/// Forecasts of this world until each of these spans from now, with about `k` items looked up; and
+/// the truth.
+fn forecasts(world: &mut World, spans: &[i64], k: usize) -> Vec<(usize, usize)> {
+    let moments: Vec<UnixMillis> = spans
+        .iter()
+        .map(|span| UnixMillis(world.now + span))
+        .collect();
+    let mut forecast = world.strata.forecast(&moments);
+    let mut samples = Vec::new();
+    world
+        .strata
+        .draw_uncertain(&mut world.rng, &forecast, k, &mut samples);
+    assert!(samples.len() <= k + 4_096);
+    for sample in &samples {
+        let (deadline, item) = world.entries[&sample.hash];
+        assert_eq!(item, sample.item);
+        forecast.note(sample, deadline);
     }
-    let spans = [1_000, 10_000, 60_000, 600_000, 3_600_000, DAY];
-    let counts = world.strata.due_within(&spans);
-    assert_eq!(counts.within.iter().sum::<usize>() + counts.later, 20_000);
-    let mut sum = 0;
-    for (span, count) in spans.into_iter().zip(counts.within) {
-        sum += count;
-        let width = if span < 65_000 { 8 } else { 32_768 };
-        let by = |ms: i64| {
-            world
-                .by_deadline
-                .iter()
-                .take_while(|(deadline, _)| deadline.0.0 <= ms)
-                .count()
-        };
-        assert!(sum >= by(world.now + span - width) && sum <= by(world.now + span));
+    let by = |at: &UnixMillis| {
+        let all = world.by_deadline.iter();
+        all.take_while(|(deadline, _)| deadline.0 <= *at).count()
+    };
+    forecast.due().zip(moments.iter().map(by)).collect()
+}
+
+#[test]
+fn forecasts_of_few_are_exact_and_of_many_to_one_percent() {
+    let spans = [1, 1_000, 10_000, 60_000, 600_000, 3_600_000, DAY, 20 * YEAR];
+    for (seed, items, ttl_ms, extended) in [
+        // Spread over all rings, and half of them moved to later times.
+        (4, 2_000, 0, 0),
+        (5, 2_000, 0, 1_000),
+        // All in a few buckets, one of which a span cuts in two.
+        (6, 4_000, 3_600_000, 0),
+        (7, 60_000, 3_600_000, 0),
+        (8, 600_000, 3_600_000, 0),
+        // Sessions that are used all the time, few or many.
+        (9, 300_000, 0, 100_000),
+        (10, 300_000, 3_000_000, 300_000),
+        (11, 600_000, 0, 2_000),
+    ] {
+        let mut world = World::new(seed, 1_700_000_000_000);
+        for i in 0..items {
+            let spread = if ttl_ms == 0 {
+                1i64 << world.rng.random_range(0..39)
+            } else {
+                30_000
+            };
+            let ttl = ttl_ms + world.rng.random_range(1..=spread);
+            let hash = world.insert(at(world.now + ttl));
+            if i < extended {
+                let more = world.rng.random_range(1..=2_000_000);
+                world.change(hash, at(world.now + ttl + more));
+            }
+        }
+        // Some are dead, some of those whose time seems to have come are not.
+        world.advance(world.now + 100);
+        let is_small = items <= 4_096;
+        for ((estimate, truth), span) in forecasts(&mut world, &spans, 4_096).into_iter().zip(spans)
+        {
+            let off = estimate.abs_diff(truth);
+            let most = if is_small { 0 } else { items / 100 };
+            assert!(off <= most, "{seed}: {estimate} for {truth} within {span}");
+        }
+        let sorted: Vec<i64> = world.strata.soonest().map(|b| b.start().0).collect();
+        assert!(sorted.is_sorted());
+        let len: usize = world.strata.soonest().map(|b| b.len()).sum();
+        assert_eq!(len, items);
     }
 }
 

@@ -32,6 +32,8 @@ pub mod graveyard;
 pub mod collection;
 pub mod fields;
 
+pub mod forecast;
+
 use std::cell::Cell;
 use std::sync::Arc;
 

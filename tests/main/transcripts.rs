@@ -883,3 +883,82 @@ fn a_string_written_over_a_value_is_an_overwrite_whatever_becomes_of_the_ttl() {
         events_of(&mut sim, &[request], events);
     }
 }
+
+/// A field of INFO expiry.
+fn expiry_info(sim: &mut Sim, name: &str) -> i64 {
+    let text = sim.run("info expiry");
+    let start = format!("{name}:");
+    let value = text.split(' ').find_map(|line| line.strip_prefix(&start));
+    value
+        .and_then(|value| value.parse().ok())
+        .expect("a number")
+}
+
+#[track_caller]
+fn expect_next(sim: &mut Sim, ms: i64) {
+    assert_eq!(expiry_info(sim, "next_deadline_in_ms_min"), ms);
+    assert_eq!(expiry_info(sim, "next_deadline_in_ms_max"), ms);
+}
+
+#[test]
+fn the_next_deadline_is_exact_however_far_it_is() {
+    let mut sim = Sim::new();
+    expect_next(&mut sim, -1);
+    for ttl_s in [315_360_000, 31_536_000, 90, 65, 1] {
+        sim.expect(&format!("set k{ttl_s} v ex {ttl_s}"), "+OK");
+        expect_next(&mut sim, ttl_s * 1_000);
+    }
+    // Of another database, and one that seems nearer than it is.
+    sim.script("select 3=>+OK\nset near v px 500=>+OK\npexpire near 950=>:1");
+    expect_next(&mut sim, 950);
+    sim.script("set never v=>+OK\npersist near=>:1");
+    expect_next(&mut sim, 1_000);
+    sim.advance(1_000);
+    expect_next(&mut sim, 64_000);
+    sim.script("flushall=>+OK\nset k v px 5=>+OK");
+    sim.advance(4);
+    expect_next(&mut sim, 1);
+    sim.advance(1);
+    expect_next(&mut sim, -1);
+}
+
+#[test]
+fn of_more_keys_than_are_looked_up_the_next_deadline_lies_between_two_bounds() {
+    let mut sim = Sim::new();
+    // All in one bucket of half a minute, if nobody looks closer.
+    for i in 0..6_000 {
+        sim.run(&format!("set k{i} v px {}", 1_000_000 + i));
+    }
+    let min = expiry_info(&mut sim, "next_deadline_in_ms_min");
+    let max = expiry_info(&mut sim, "next_deadline_in_ms_max");
+    assert!(min <= 1_000_000 && min > 1_000_000 - 33_000, "{min}");
+    assert!((1_000_000..1_002_000).contains(&max), "{max}");
+}
+
+#[test]
+fn keys_due_within_a_time_are_counted_to_the_millisecond() {
+    let mut sim = Sim::new();
+    let due = |sim: &mut Sim| {
+        ["1s", "10s", "1min", "1h"].map(|span| expiry_info(sim, &format!("keys_due_within_{span}")))
+    };
+    sim.expect("set k v ex 3590", "+OK");
+    assert_eq!(due(&mut sim), [0, 0, 0, 1]);
+    for (ms, counts) in [
+        (3_600_001, [0, 0, 0, 1]),
+        (3_600_000, [0, 0, 0, 2]),
+        (60_001, [0, 0, 0, 3]),
+        (60_000, [0, 0, 1, 4]),
+        (10_001, [0, 0, 2, 5]),
+        (10_000, [0, 1, 3, 6]),
+        (1_001, [0, 2, 4, 7]),
+        (1_000, [1, 3, 5, 8]),
+    ] {
+        sim.expect(&format!("set k{ms} v px {ms}"), "+OK");
+        assert_eq!(due(&mut sim), counts, "{ms}");
+    }
+    // A session that is used again and again.
+    sim.script("select 1=>+OK\nset session v px 900=>+OK\npexpire session 30000=>:1");
+    assert_eq!(due(&mut sim), [1, 3, 6, 9]);
+    sim.advance(1_000);
+    assert_eq!(due(&mut sim), [1, 3, 6, 9]);
+}
