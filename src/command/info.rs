@@ -430,7 +430,7 @@ const SPANS: [(&str, i64); 4] = [
 /// How expiry is doing.
 ///
 /// * `expiry_lag_ms_p50`, `_p99`, `_max`: how late keys and fields were removed after their
-///   deadlines, since start or CONFIG RESETSTAT; the first two rounded up
+///   deadlines, since start or CONFIG RESETSTAT; the first two to an eighth, rounded up.
 /// * `expired_keys_active`, `_lazy`, and the same of fields (`subkeys`): how many were removed by
 ///   the expiry job, and how many because a command met them.
 /// * `dead_keys_resident`: keys whose deadline has passed and that are still there; exact unless
