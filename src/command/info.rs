@@ -387,7 +387,7 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expired_subkeys", fields);
     let expired = space.stats.expired_lazily + space.stats.expired_actively;
     lines.add("expired_keys", expired);
-    let stale = jobs.pacer.stale_percent();
+    let stale = jobs.pacer.stale_percent(engine.reading.monotonic_us);
     lines.add("expired_stale_perc", format_args!("{stale:.2}"));
     lines.add("expired_time_cap_reached_count", jobs.pacer.cap_hits());
     lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);

@@ -214,7 +214,9 @@ impl Engine {
                 let round = self
                     .keyspace
                     .expire_round(db, &reading, draw.ripe, draw.audit, &mut drawn);
-                self.jobs.pacer.audited(round.audited, round.audited_due);
+                let now_us = reading.monotonic_us;
+                let (sampled, dead) = (round.audited, round.audited_due);
+                self.jobs.pacer.audited(sampled, dead, now_us);
             }
             self.publish_changes();
             self.reading = clock.read();

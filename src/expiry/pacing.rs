@@ -36,6 +36,10 @@ const SAMPLE_STEP: usize = 5;
 const AUDIT_ONE_IN: usize = 20;
 /// Audit goes on while over this share of a round was dead.
 const STALE_PERCENT_ACCEPTABLE: usize = 10;
+/// What is left of the estimate after [`STALE_DECAY_US`] in which nothing was due and so nothing
+/// was audited. A cycle of Redis in which no sampled key is dead does the same, ten times a second.
+const STALE_DECAY: f64 = 0.95;
+const STALE_DECAY_US: f64 = 100_000.0;
 /// Weight of one audited key in the running average: 20 of them weigh a twentieth, as a cycle does
 /// in Redis.
 const STALE_WEIGHT: f64 = 0.05 / 20.0;
@@ -58,6 +62,8 @@ pub struct Pacer {
     tokens: i64,
     cap_hits: u64,
     stale_share: f64,
+    /// When there was an audit last, in monotonic microseconds.
+    audited_us: u64,
 }
 
 impl Pacer {
@@ -69,6 +75,7 @@ impl Pacer {
             tokens,
             cap_hits: 0,
             stale_share: 0.0,
+            audited_us: 0,
         }
     }
 
@@ -131,19 +138,27 @@ impl Pacer {
     }
 
     /// Notes a round of audit; true if another should follow.
-    pub fn audited(&mut self, sampled: usize, dead: usize) -> bool {
+    pub fn audited(&mut self, sampled: usize, dead: usize, now_us: u64) -> bool {
         if sampled == 0 {
             return false;
         }
+        self.stale_share = self.stale_share_at(now_us);
+        self.audited_us = now_us;
         let share = dead as f64 / sampled as f64;
         let weight = (sampled as f64 * STALE_WEIGHT).min(1.0);
         self.stale_share += (share - self.stale_share) * weight;
         dead * 100 > sampled * STALE_PERCENT_ACCEPTABLE
     }
 
-    /// The running estimate of dead keys among volatile ones: `expired_stale_perc`.
-    pub fn stale_percent(&self) -> f64 {
-        self.stale_share * 100.0
+    /// The running estimate of dead keys among volatile ones: `expired_stale_perc`. Where no key is
+    /// due there is no audit, and the estimate falls to zero within seconds.
+    pub fn stale_percent(&self, now_us: u64) -> f64 {
+        self.stale_share_at(now_us) * 100.0
+    }
+
+    fn stale_share_at(&self, now_us: u64) -> f64 {
+        let quiet_us = now_us.saturating_sub(self.audited_us) as f64;
+        self.stale_share * STALE_DECAY.powf(quiet_us / STALE_DECAY_US)
     }
 
     /// How many items of a coming bucket to refile now, `elapsed_us` after the last time (or after

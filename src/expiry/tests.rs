@@ -718,11 +718,16 @@ fn sample_sizes_follow_the_effort() {
     assert_eq!(Pacer::new(10).draw(), Draw { ripe: 62, audit: 3 });
     assert_eq!(Pacer::new(0).draw(), Pacer::new(1).draw());
     let mut pacer = Pacer::new(5);
-    assert!(!pacer.audited(0, 0) && !pacer.audited(10, 1) && pacer.audited(9, 1));
+    assert!(!pacer.audited(0, 0, 7) && !pacer.audited(10, 1, 7) && pacer.audited(9, 1, 7));
     for _ in 0..500 {
-        pacer.audited(20, 5);
+        pacer.audited(20, 5, 7);
     }
-    assert!((pacer.stale_percent() - 25.0).abs() < 0.01);
+    assert!((pacer.stale_percent(7) - 25.0).abs() < 0.01);
+    // Nothing was due for a while.
+    assert!((pacer.stale_percent(100_007) - 25.0 * 0.95).abs() < 0.01);
+    assert!(pacer.stale_percent(20_000_007) < 0.005);
+    pacer.audited(20, 20, 20_000_007);
+    assert!((pacer.stale_percent(20_000_007) - 5.0).abs() < 0.01);
 }
 
 #[test]

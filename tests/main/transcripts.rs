@@ -962,3 +962,30 @@ fn keys_due_within_a_time_are_counted_to_the_millisecond() {
     sim.advance(1_000);
     assert_eq!(due(&mut sim), [1, 3, 6, 9]);
 }
+
+#[test]
+fn the_share_of_stale_keys_falls_to_zero_when_nothing_is_dead() {
+    let mut sim = Sim::new();
+    // As many changes would be saved, in the directory of whoever runs the tests.
+    sim.expect("config set save \"\"", "+OK");
+    for i in 0..20_000 {
+        sim.run(&format!("set dying{i} v px 60000"));
+    }
+    for i in 0..200 {
+        sim.run(&format!("set living{i} v ex 100000"));
+    }
+    let stale = |sim: &mut Sim| {
+        let text = sim.run("info stats");
+        let value = text
+            .split(' ')
+            .find_map(|line| line.strip_prefix("expired_stale_perc:"));
+        value
+            .and_then(|value| value.parse::<f64>().ok())
+            .expect("a number")
+    };
+    sim.advance(60_008);
+    assert!(stale(&mut sim) > 10.0);
+    sim.expect("dbsize", ":200");
+    sim.advance(20_000);
+    assert_eq!(stale(&mut sim), 0.0);
+}
