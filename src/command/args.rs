@@ -102,6 +102,18 @@ impl<'a> Args<'a> {
         parse_i64(self.get(index)).ok_or(CommandError::NotAnInteger)
     }
 
+    /// The argument at `index` as an integer of 32 bits, which Redis wants of a database's number.
+    ///
+    /// # Errors
+    /// If it is no integer, or one of more bits.
+    pub fn short_integer(&self, index: usize) -> Result<i32, CommandError> {
+        i32::try_from(self.integer(index)?).map_err(|_| {
+            CommandError::text(
+                "ERR value is out of range, value must between -2147483648 and 2147483647",
+            )
+        })
+    }
+
     /// The argument at `index` as a number of random draws; negative if they may repeat each other.
     ///
     /// # Errors

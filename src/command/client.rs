@@ -129,6 +129,20 @@ const CLIENT: &[Row] = &[
         handler: Handler::Engine(client_getname),
     },
     Row {
+        name: "getredir",
+        arity: 2,
+        flags: flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::SLOW | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "6.0.0",
+        complexity: "O(1)",
+        summary: "Returns the id of the client that gets this one's tracking messages, or -1.",
+        args: &[],
+        subcommands: &[],
+        handler: Handler::Engine(client_getredir),
+    },
+    Row {
         name: "setinfo",
         arity: 4,
         flags: flag::NOSCRIPT | flag::LOADING | flag::STALE,
@@ -605,20 +619,26 @@ fn client_getname(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(
     Ok(())
 }
 
+/// There is no tracking, so nobody's invalidations go elsewhere.
+fn client_getredir(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
+    engine.reply(key).integer(-1);
+    Ok(())
+}
+
 fn client_setinfo(
     engine: &mut Engine,
     key: SessionKey,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     let library = &mut engine.sessions[key].library;
-    let (field, what) = if args.is(2, "lib-name") {
-        (&mut library.0, "lib-name")
+    let field = if args.is(2, "lib-name") {
+        &mut library.0
     } else if args.is(2, "lib-ver") {
-        (&mut library.1, "lib-ver")
+        &mut library.1
     } else {
         return Err(args.refused("ERR Unrecognized option '", 2, "'"));
     };
-    check_name(args.get(3), what)?;
+    check_name(args.get(3), &args.text(2))?;
     *field = args.text(3);
     engine.reply(key).ok();
     Ok(())

@@ -333,12 +333,7 @@ fn hello(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
 }
 
 fn select(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let number = args.integer(1)?;
-    if i32::try_from(number).is_err() {
-        return Err(CommandError::text(
-            "ERR value is out of range, value must between -2147483648 and 2147483647",
-        ));
-    }
+    let number = args.short_integer(1)?;
     let db = usize::try_from(number)
         .ok()
         .filter(|&db| db < engine.keyspace.databases())

@@ -304,8 +304,11 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
         && let Some(error) = session.input.error
     {
         let text = format!("ERR {error}");
+        let wants_reply = !matches!(session.replies, Replies::Off | Replies::SkipThis);
         engine.metrics.error(text.as_bytes());
-        engine.reply(key).error(text.as_bytes());
+        if wants_reply {
+            engine.reply(key).error(text.as_bytes());
+        }
         engine.close(key, Closing::AfterReply);
         return;
     }

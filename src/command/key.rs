@@ -394,7 +394,7 @@ const EMBSTR_BYTES_MAX: usize = 44;
 const INT_BYTES_MAX: usize = 20;
 
 /// What a database index means that is an integer but names no database.
-fn db_index(engine: &Engine, index: i64) -> Result<usize, CommandError> {
+fn db_index(engine: &Engine, index: i32) -> Result<usize, CommandError> {
     usize::try_from(index)
         .ok()
         .filter(|&index| index < engine.keyspace.databases())
@@ -469,7 +469,7 @@ fn copy(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
             replaces = true;
         } else if args.is(i, "db") && i + 1 < args.len() {
             i += 1;
-            to_db = db_index(engine, args.integer(i)?)?;
+            to_db = db_index(engine, args.short_integer(i)?)?;
         } else {
             return Err(CommandError::Syntax);
         }
@@ -492,7 +492,7 @@ fn copy(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
 
 fn move_key(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
     let db = engine.sessions[key].db;
-    let to_db = db_index(engine, args.integer(2)?)?;
+    let to_db = db_index(engine, args.short_integer(2)?)?;
     if db == to_db {
         return Err(same_object());
     }
@@ -504,8 +504,8 @@ fn move_key(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
 
 fn swapdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
     let index = |i: usize, error| {
-        let index = args.integer(i).ok().and_then(|n| i32::try_from(n).ok());
-        index.map(i64::from).ok_or(CommandError::text(error))
+        let index = args.short_integer(i);
+        index.map_err(|_| CommandError::text(error))
     };
     let first = index(1, "ERR invalid first DB index")?;
     let second = index(2, "ERR invalid second DB index")?;

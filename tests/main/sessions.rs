@@ -1,6 +1,7 @@
 //! What libraries for sessions send, in virtual time: connect-redis, Spring Session, and others.
 
 use mayfly::config::{Config, NotifyFlags};
+use mayfly::engine::session::Closing;
 
 use crate::sim::Sim;
 
@@ -228,4 +229,57 @@ fn a_lock_around_a_session_ends_by_itself() {
     // The first holder deletes by its token, so that it does not take the lock of the other.
     sim.script("delex sess:a:lock IFEQ token-1=>:0\nget sess:a:lock=>$7 token-2");
     assert_eq!(sim.run_as(other, "delex sess:a:lock IFEQ token-2"), ":1");
+}
+
+/// As Redis 8.2.3 answers.
+#[test]
+fn numbers_of_databases_beyond_32_bits_are_refused_as_such() {
+    let mut sim = Sim::new();
+    sim.expect("set k v", "+OK");
+    let out_of_range = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    for request in ["move k", "move nope", "select", "copy k j db"] {
+        for (number, error) in [
+            ("99999999999", out_of_range),
+            ("-2147483649", out_of_range),
+            ("2147483647", "ERR DB index is out of range"),
+            ("-1", "ERR DB index is out of range"),
+            (
+                "99999999999999999999",
+                "ERR value is not an integer or out of range",
+            ),
+        ] {
+            sim.expect(&format!("{request} {number}"), &format!("-{error}"));
+        }
+    }
+    sim.script("swapdb 0 99999999999=>{invalid second DB index}");
+}
+
+#[test]
+fn client_setinfo_quotes_the_attribute_as_it_was_sent() {
+    let mut sim = Sim::new();
+    for attribute in ["LIB-NAME", "lib-name", "Lib-Ver"] {
+        let reply = sim.ask(&[b"client", b"setinfo", attribute.as_bytes(), b"a b"]);
+        let text = "cannot contain spaces, newlines or special characters.";
+        let expected = format!("-ERR {attribute} {text}\r\n");
+        assert_eq!(String::from_utf8_lossy(&reply), expected);
+    }
+    sim.expect("client getredir", ":-1");
+}
+
+#[test]
+fn a_client_that_wants_no_replies_is_not_told_of_a_broken_protocol() {
+    for (before, error) in [
+        ("client reply off", ""),
+        ("client reply skip", ""),
+        (
+            "client reply skip\r\nping",
+            "-ERR Protocol error: invalid multibulk length",
+        ),
+    ] {
+        let mut sim = Sim::new();
+        let client = sim.connect();
+        let reply = sim.run_as(client, &format!("{before}\r\n*x"));
+        assert_eq!(reply, error, "{before}");
+        assert_eq!(sim.engine.sessions[client].closing, Closing::AfterReply);
+    }
 }
