@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
-use crate::value::glob;
+use crate::value::glob::Glob;
 
 /// The commands that describe commands.
 pub const COMMANDS: &[Row] = &[Row {
@@ -491,7 +491,7 @@ enum Filter<'a> {
     None,
     Module,
     Category(u32),
-    Pattern(&'a [u8]),
+    Pattern(Glob<'a>),
 }
 
 impl<'a> Filter<'a> {
@@ -511,7 +511,7 @@ impl<'a> Filter<'a> {
                 let found = category::NAMES.iter().find(is_named);
                 Ok(Filter::Category(found.map_or(0, |(bit, _)| *bit)))
             }
-            b"pattern" => Ok(Filter::Pattern(value)),
+            b"pattern" => Ok(Filter::Pattern(Glob::new(value, true))),
             _ => Err(CommandError::Syntax),
         }
     }
@@ -521,7 +521,7 @@ impl<'a> Filter<'a> {
             Filter::None => true,
             Filter::Module => false,
             Filter::Category(bit) => entry.row.categories & bit != 0,
-            Filter::Pattern(pattern) => glob::matches(pattern, entry.full_name().as_bytes(), true),
+            Filter::Pattern(pattern) => pattern.matches(entry.full_name().as_bytes()),
         }
     }
 }

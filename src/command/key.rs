@@ -20,8 +20,9 @@ use crate::store::Live;
 use crate::store::change::Event;
 use crate::store::collection;
 use crate::store::entry::Slot;
+use crate::value::Kind;
+use crate::value::glob::Glob;
 use crate::value::number::is_canonical_i64;
-use crate::value::{Kind, glob};
 
 /// The commands on keys of any type.
 pub const COMMANDS: &[Row] = &[
@@ -565,10 +566,10 @@ impl StringList {
 }
 
 fn keys(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let pattern = args.get(1);
+    let pattern = Glob::new(args.get(1), false);
     let mut found = StringList::default();
     live.for_each(|slot| {
-        if glob::matches(pattern, slot.key(), false) {
+        if pattern.matches(slot.key()) {
             found.push(slot.key());
         }
     });
@@ -589,7 +590,7 @@ pub(super) enum Scanned {
 
 /// What a command of the SCAN kind was asked for.
 pub(super) struct ScanOptions<'a> {
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Glob<'a>>,
     count: usize,
     /// `Some(None)`: a type that does not exist, so that no key has it.
     kind: Option<Option<Kind>>,
@@ -632,7 +633,7 @@ impl<'a> ScanOptions<'a> {
                     .filter(|&count| count > 0)
                     .ok_or(CommandError::Syntax)?;
             } else if args.is(i, "match") {
-                options.pattern = Some(value);
+                options.pattern = Some(Glob::new(value, false));
             } else if args.is(i, "type") && scanned == Scanned::Keys {
                 options.kind = Some(Kind::from_name(value));
             } else {
@@ -645,8 +646,8 @@ impl<'a> ScanOptions<'a> {
 
     /// Whether the pattern allows this key, field or member.
     pub(super) fn allow(&self, name: &[u8]) -> bool {
-        self.pattern
-            .is_none_or(|pattern| glob::matches(pattern, name, false))
+        let pattern = self.pattern.as_ref();
+        pattern.is_none_or(|pattern| pattern.matches(name))
     }
 
     fn allow_slot(&self, slot: &Slot) -> bool {

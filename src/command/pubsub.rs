@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::pubsub::Topic;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
-use crate::value::glob;
+use crate::value::glob::Glob;
 
 /// The commands of publish and subscribe.
 pub const COMMANDS: &[Row] = &[
@@ -345,16 +345,13 @@ fn reply_topics(
     args: Args<'_>,
     topic: Topic,
 ) -> Result<(), CommandError> {
-    let names: Vec<Box<[u8]>> = engine
-        .pubsub
-        .topics(topic)
-        .keys()
-        .filter(|name| {
-            args.at(2)
-                .is_none_or(|pattern| glob::matches(pattern, name, false))
-        })
-        .cloned()
-        .collect();
+    let pattern = args.at(2).map(|pattern| Glob::new(pattern, false));
+    let is_wanted = |name: &[u8]| {
+        let pattern = pattern.as_ref();
+        pattern.is_none_or(|pattern| pattern.matches(name))
+    };
+    let topics = engine.pubsub.topics(topic).keys();
+    let names: Vec<Box<[u8]>> = topics.filter(|name| is_wanted(name)).cloned().collect();
     let mut reply = engine.reply(key);
     reply.array(names.len());
     names.iter().for_each(|name| reply.bulk(name));

@@ -3,7 +3,8 @@
 //! A message is put into bytes once, whatever the number of its listeners, and a long one is held
 //! by all of them together. Nothing is done, not even matching of patterns, when nobody listens.
 //!
-//! Invariant: a session is among a topic's listeners iff the topic is in the session's set.
+//! Invariants: a session is among a topic's listeners iff the topic is in the session's set. There
+//! is a plan for each pattern that somebody listens to, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use super::Engine;
 use super::session::{Closing, Replies, SessionKey};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply, SHARED_BYTES_MIN};
-use crate::value::glob;
+use crate::value::glob::Plan;
 
 /// The three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct PubSub {
     channels: Listeners,
     patterns: Listeners,
     shards: Listeners,
+    /// How to match each of the patterns, in their order.
+    plans: BTreeMap<Box<[u8]>, Plan>,
 }
 
 impl PubSub {
@@ -103,7 +106,13 @@ impl Engine {
             return false;
         }
         let topics = self.pubsub.topics_mut(topic);
-        topics.entry(name.into()).or_default().insert(key);
+        let listeners = topics.entry(name.into()).or_default();
+        let is_new = listeners.is_empty();
+        listeners.insert(key);
+        if is_new && topic == Topic::Pattern {
+            let plan = Plan::of(name, false);
+            self.pubsub.plans.insert(name.into(), plan);
+        }
         true
     }
 
@@ -117,6 +126,9 @@ impl Engine {
             listeners.remove(&key);
             if listeners.is_empty() {
                 topics.remove(name);
+                if topic == Topic::Pattern {
+                    self.pubsub.plans.remove(name);
+                }
             }
         }
         true
@@ -148,8 +160,8 @@ impl Engine {
         if let Some(listeners) = pubsub.channels.get(channel) {
             receivers += self.deliver(listeners, &[b"message", channel, message]);
         }
-        for (pattern, listeners) in &pubsub.patterns {
-            if glob::matches(pattern, channel, false) {
+        for ((pattern, listeners), plan) in pubsub.patterns.iter().zip(pubsub.plans.values()) {
+            if plan.matches(pattern, channel) {
                 receivers += self.deliver(listeners, &[b"pmessage", pattern, channel, message]);
             }
         }
