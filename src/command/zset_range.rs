@@ -1,6 +1,6 @@
 //! Parts of sorted sets, between two ranks, scores or members: reading, storing and removing them.
 //!
-//! A [`Selection`] is what the arguments ask for; for a set it is a range of ranks, and everything
+//! A `Selection` is what the arguments ask for; for a set it is a range of ranks, and everything
 //! is done with that.
 
 use std::ops::Range;

@@ -52,7 +52,7 @@ impl<'a> From<&'a [u8]> for Source<'a> {
 /// Where an argument lies: in the caller's buffer, or in which of the large arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ArgRange {
-    /// Offset of its first byte, or [`ArgRange::LARGE`].
+    /// Offset of its first byte, or `ArgRange::LARGE`.
     pub start: u32,
     /// Its length in bytes; of a large argument its number.
     pub len: u32,

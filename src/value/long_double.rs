@@ -10,7 +10,7 @@
 //! A finite number is mantissa · 2^exponent. The mantissa's top bit is set unless the exponent is
 //! the smallest one (denormal numbers, zero).
 //!
-//! Numbers of up to 5,119 digits are read and printed through [`Big`], a plain unsigned integer of
+//! Numbers of up to 5,119 digits are read and printed through `Big`, a plain unsigned integer of
 //! any size. Its operations are quadratic, which that limit makes harmless.
 
 use std::cmp::Ordering;

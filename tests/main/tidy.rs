@@ -107,3 +107,15 @@ fn modules_use_only_those_above_them() {
         }
     }
 }
+
+/// `cargo bench -- --save-baseline NAME` hands the flag to every bench target, and the harness of
+/// unit tests refuses it.
+#[test]
+fn only_criterion_is_given_the_flags_of_cargo_bench() {
+    let text = std::fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    for table in ["[lib]", "[[bin]]"] {
+        let (_, rest) = text.split_once(table).expect(table);
+        let keys = rest.split("\n[").next().expect("the table's keys");
+        assert!(keys.contains("bench = false"), "{table}");
+    }
+}
