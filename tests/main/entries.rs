@@ -40,8 +40,8 @@ const FAR: i64 = 1 << 48;
 const STEPS_MAX: usize = 128;
 /// Keys are added, sought and removed in spans of so many times a byte: the longest fill a segment.
 const SPAN_UNIT: u32 = 16;
-/// Keys touched per input, or an input of few bytes could take seconds.
-const TOUCHED_MAX: u32 = 6_000;
+/// Keys touched by spans, enough to split and merge segments.
+pub const TOUCHED_MAX: u32 = 6_000;
 
 /// Reads choices off the input; zeros once it has ended.
 pub struct Bytewise<'a>(std::slice::Iter<'a, u8>);
@@ -247,7 +247,8 @@ struct Tables {
     map: HashMap<Vec<u8>, EntryTwin>,
     placement: Placement,
     rng: SmallRng,
-    touched: u32,
+    /// Keys that spans may still touch, or an input of few bytes could take seconds.
+    untouched: u32,
     cursor: u32,
     walk: Walk,
     /// Keys the scan, and the walk, must still meet: there since its start.
@@ -268,7 +269,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 impl Tables {
-    fn new(seed: u8) -> Tables {
+    fn new(seed: u8, touched_max: u32) -> Tables {
         let mut rng = SmallRng::seed_from_u64(seed.into());
         let placement = Placement::new(&mut rng);
         Tables {
@@ -276,7 +277,7 @@ impl Tables {
             map: HashMap::new(),
             placement,
             rng,
-            touched: 0,
+            untouched: touched_max,
             cursor: 0,
             walk: Walk::default(),
             unscanned: HashSet::new(),
@@ -367,8 +368,8 @@ impl Tables {
     fn span(&mut self, input: &mut Bytewise<'_>) -> std::ops::Range<u32> {
         let from = u32::from(input.byte()) * 8;
         let len = u32::from(input.byte()) * SPAN_UNIT;
-        let len = len.min(TOUCHED_MAX - self.touched);
-        self.touched += len;
+        let len = len.min(self.untouched);
+        self.untouched -= len;
         from..from + len
     }
 
@@ -406,9 +407,10 @@ impl Tables {
     }
 }
 
-/// A table of entries against a map; freed in part piece by piece, and the rest at once.
-pub fn table(input: &mut Bytewise<'_>) {
-    let mut tables = Tables::new(input.byte());
+/// A table of entries against a map; freed in part piece by piece, and the rest at once. Its spans
+/// touch at most so many keys.
+pub fn table(input: &mut Bytewise<'_>, touched_max: u32) {
+    let mut tables = Tables::new(input.byte(), touched_max);
     for _ in 0..STEPS_MAX {
         if input.has_ended() {
             break;
@@ -460,7 +462,7 @@ mod tests {
     #[test]
     fn a_table_holds_what_a_map_does() {
         for seed in 0..SEEDS {
-            table(&mut Bytewise::new(&random_bytes(seed)));
+            table(&mut Bytewise::new(&random_bytes(seed)), TOUCHED_MAX);
         }
     }
 }
