@@ -12,6 +12,8 @@ mod clocks;
 mod collections;
 #[path = "main/cut.rs"]
 mod cut;
+#[path = "main/databases.rs"]
+mod databases;
 #[path = "main/draws.rs"]
 mod draws;
 #[path = "main/entries.rs"]

@@ -16,7 +16,7 @@ use super::persistence::Persistence;
 use super::session::{Closing, Session, SessionKey};
 use crate::clock::{Clock, Reading};
 use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
-use crate::expiry::index::ItemRef;
+use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::pacing::{Pacer, SLICE_US};
 use crate::store::db::Filed;
 
@@ -138,7 +138,7 @@ impl Engine {
     fn lateness_ms(&self) -> i64 {
         self.keyspace
             .indexes()
-            .filter_map(|(_, index)| index.oldest_ripe())
+            .filter_map(Strata::oldest_ripe)
             .map(|end| self.reading.now.since(end))
             .max()
             .unwrap_or(0)
@@ -147,7 +147,7 @@ impl Engine {
     /// Whether there is anything to expire or to refile at once.
     fn has_ripe(&self) -> bool {
         let mut indexes = self.keyspace.indexes();
-        indexes.any(|(_, index)| !index.is_empty() && index.ripe_len() > 0)
+        indexes.any(|index| !index.is_empty() && index.ripe_len() > 0)
     }
 
     fn collects(&self) -> bool {
@@ -157,9 +157,8 @@ impl Engine {
     /// Active expiry: see `expiry` for the idea, `expiry/pacing.rs` for the budget.
     fn expire_slice(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         let now = self.reading.now;
-        for db in 0..self.keyspace.databases() {
-            self.keyspace.ripen(db, now);
-        }
+        self.keyspace.forget_unfiled();
+        self.keyspace.ripen(now);
         let has_work = self.has_ripe();
         let start_us = self.reading.monotonic_us;
         let elapsed_us = start_us - self.jobs.expired_at_us;
@@ -183,17 +182,17 @@ impl Engine {
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
-    /// Rounds over both indexes of all databases in turn until nothing is ripe or time is up; true
+    /// Rounds over both indexes of all databases with deadlines in turn until nothing is ripe or time is up; true
     /// if the latter.
     fn expire_rounds(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
-        let indexes = self.keyspace.databases() * 2;
+        let indexes = self.keyspace.filed_databases().len() * 2;
         let draw = self.jobs.pacer.draw();
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
         let mut done = 0;
         let mut is_unfinished = false;
         while done < indexes {
             let next = self.jobs.next_index % indexes;
-            let db = next / 2;
+            let db = usize::from(self.keyspace.filed_databases()[next / 2]);
             let what = [Filed::Keys, Filed::Fields][next % 2];
             if self.keyspace.db(db).index_of(what).ripe_len() == 0 {
                 self.jobs.next_index = (next + 1) % indexes;
@@ -228,9 +227,10 @@ impl Engine {
     /// Refiles items of coarse buckets that are about to begin, spread over the time left.
     fn refile_slice(&mut self, clock: &mut dyn Clock, elapsed_us: u64, until_us: u64) {
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
-        for next in 0..self.keyspace.databases() * 2 {
+        for next in 0..self.keyspace.filed_databases().len() * 2 {
             drawn.clear();
-            let (db, what) = (next / 2, [Filed::Keys, Filed::Fields][next % 2]);
+            let db = usize::from(self.keyspace.filed_databases()[next / 2]);
+            let what = [Filed::Keys, Filed::Fields][next % 2];
             let index = self.keyspace.db(db).index_of(what);
             if index.is_empty() {
                 continue;
@@ -361,7 +361,7 @@ impl Engine {
             .map(|pause| pause.until_ms.saturating_sub(now_ms));
         let mut sooner = |ms: u64| wakeup = Some(wakeup.map_or(ms, |w: u64| w.min(ms)));
         if self.collects() {
-            for (_, index) in self.keyspace.indexes() {
+            for index in self.keyspace.indexes() {
                 if index.is_empty() {
                     continue;
                 }

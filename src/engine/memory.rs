@@ -106,7 +106,8 @@ impl Engine {
             }
             reclaim.left -= CALLS_PER_READING;
             self.reading = clock.read();
-            if self.reading.monotonic_us >= until_us {
+            // If these were the last calls of the step, the next one waits for its time.
+            if reclaim.left > 0 && self.reading.monotonic_us >= until_us {
                 return;
             }
         }

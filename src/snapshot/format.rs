@@ -451,7 +451,6 @@ impl ChunkWriter {
     /// An empty chunk of this kind for a database, in a buffer that is reused.
     pub fn new(mut buffer: Vec<u8>, kind: u8, db: u16) -> ChunkWriter {
         buffer.clear();
-        buffer.reserve(PAYLOAD_GOAL + CHUNK_START + 1024);
         buffer.resize(CHUNK_START, 0);
         ChunkWriter {
             buffer,
@@ -522,6 +521,11 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Bytes of memory it holds or shares.
+    pub fn held_bytes(&self) -> usize {
+        self.head.capacity() + self.rest.iter().map(Bytes::len).sum::<usize>()
+    }
+
     /// A chunk of a single string, as [`ChunkWriter::push`] would write its record.
     pub fn of_string(
         db: u16,

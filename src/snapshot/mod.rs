@@ -26,6 +26,10 @@
 //! where stamps prevent duplicates. If kept entries take more than `snapshot-backlog-limit` the
 //! job gives up and the previous file stays.
 //!
+//! Before the footer is written the keys are counted: those written, those left out because they
+//! were due, and those removed as due before the sweep met them must be as many as there were at
+//! the cut. If they are not, the file would not be whole, and the previous one stays.
+//!
 //! After a finished sweep every entry carries the epoch. A sweep that was given up leaves mixed
 //! stamps, which are harmless until the 8-bit epoch comes round to one of them; the job therefore
 //! restamps everything first when [`CLEAN_AFTER`] snapshots in a row were given up.
@@ -100,6 +104,9 @@ pub struct Job {
     footer: Footer,
     is_finishing: bool,
     backlog_bytes_max: usize,
+    /// Keys at the cut, and how many of them have been met, due ones included.
+    keys_at_cut: u64,
+    keys_met: u64,
 }
 
 impl Job {
@@ -128,7 +135,7 @@ impl Job {
         keyspace.begin_cut();
         Ok(Job {
             writer,
-            left: (0..databases as u16).rev().collect(),
+            left: keyspace.numbers_of_cut().into_iter().rev().collect(),
             walk: Walk::default(),
             swept: None,
             kept: None,
@@ -139,6 +146,8 @@ impl Job {
             footer: Footer::default(),
             is_finishing: false,
             backlog_bytes_max,
+            keys_at_cut: keys,
+            keys_met: 0,
         })
     }
 
@@ -167,7 +176,7 @@ impl Job {
         {
             return Progress::More;
         }
-        self.finish()
+        self.finish(keyspace.cut.unkept)
     }
 
     /// Hands stalled chunks to the writer; false if it still has no room.
@@ -268,7 +277,7 @@ impl Job {
         let epoch = keyspace.cut.epoch;
         let mut walk = self.walk;
         let mut chunk = self.swept.take();
-        if let Some(db) = keyspace.swept().find(|db| db.cut_number == Some(number)) {
+        if let Some(db) = keyspace.database_of_cut(number) {
             db.table.walk(&mut walk, BUCKETS_PER_STEP, |slot| {
                 if slot.epoch() != epoch {
                     self.encode(&mut chunk, number, slot, reading);
@@ -278,7 +287,7 @@ impl Job {
         }
         self.swept = chunk;
         self.walk = walk;
-        if walk.is_done() || keyspace.swept().all(|db| db.cut_number != Some(number)) {
+        if walk.is_done() || keyspace.database_of_cut(number).is_none() {
             self.left.pop();
             self.walk = Walk::default();
         }
@@ -286,6 +295,7 @@ impl Job {
     }
 
     fn encode(&mut self, chunk: &mut Option<ChunkWriter>, db: u16, slot: &Slot, reading: &Reading) {
+        self.keys_met += 1;
         let deadline = slot.deadline();
         if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
             return;
@@ -363,7 +373,16 @@ impl Job {
         self.unstall();
     }
 
-    fn finish(&mut self) -> Progress {
+    /// Ends the file, given how many due keys of the cut were removed unmet.
+    fn finish(&mut self, unkept: u64) -> Progress {
+        let keys = self.keys_met + unkept;
+        if keys != self.keys_at_cut {
+            let text = format!(
+                "{} keys at the cut, but {keys} were written or due: this is a bug in Mayfly",
+                self.keys_at_cut
+            );
+            return Progress::Done(Err(text));
+        }
         for chunk in [self.swept.take(), self.kept.take(), self.collections.take()] {
             self.close(chunk);
         }
@@ -479,7 +498,7 @@ impl Cleaner {
     pub fn begin(keyspace: &mut Keyspace) -> Cleaner {
         keyspace.number_tables();
         Cleaner {
-            left: (0..keyspace.databases() as u16).rev().collect(),
+            left: keyspace.numbers_of_cut(),
             walk: Walk::default(),
         }
     }
@@ -490,7 +509,7 @@ impl Cleaner {
             return false;
         };
         let epoch = keyspace.cut.epoch;
-        let found = keyspace.swept().find(|db| db.cut_number == Some(number));
+        let found = keyspace.database_of_cut(number);
         if let Some(db) = found {
             db.table.walk(&mut self.walk, BUCKETS_PER_STEP, |slot| {
                 slot.set_epoch(epoch)

@@ -11,6 +11,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{
     Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
@@ -18,8 +20,10 @@ use std::thread::JoinHandle;
 
 use super::format::{self, Chunk, Footer, Header};
 
-/// Chunks that may wait for the disk.
-const CHUNKS_WAITING_MAX: usize = 8;
+/// Bytes of chunks that may wait for the disk: from so many on no further chunk is taken.
+const BYTES_WAITING_MAX: usize = 2 * 1024 * 1024;
+/// How many chunks these may be: many small databases make many small chunks.
+const CHUNKS_WAITING_MAX: usize = 1024;
 /// Bytes written between two requests to the kernel to start writing them out, so that the last
 /// sync finds little left to do.
 const SYNC_EVERY_BYTES: u64 = 32 * 1024 * 1024;
@@ -32,6 +36,8 @@ enum Message {
 /// A snapshot file being written.
 pub struct Writer {
     sender: Option<SyncSender<Message>>,
+    /// Bytes of the chunks that wait.
+    waiting_bytes: Arc<AtomicUsize>,
     recycled: Receiver<Vec<u8>>,
     result: Receiver<Result<u64, String>>,
     thread: Option<JoinHandle<()>>,
@@ -48,11 +54,18 @@ impl Writer {
         let (recycle, recycled) = channel();
         let (report, result) = channel();
         let header = format::write_header(header);
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&waiting_bytes);
         let thread = std::thread::Builder::new()
             .name("snapshot".to_owned())
             .spawn(move || {
                 let temporary = temporary_path(&target, nth);
-                let written = write_all(&receiver, &recycle, &header, &target, &temporary);
+                let queue = Queue {
+                    receiver,
+                    waiting_bytes: waiting,
+                    recycle,
+                };
+                let written = write_all(&queue, &header, &target, &temporary);
                 if written.is_err() {
                     // It may not even exist; what matters is reported.
                     let _ = std::fs::remove_file(&temporary);
@@ -62,6 +75,7 @@ impl Writer {
             })?;
         Ok(Writer {
             sender: Some(sender),
+            waiting_bytes,
             recycled,
             result,
             thread: Some(thread),
@@ -74,7 +88,17 @@ impl Writer {
         let Some(sender) = &self.sender else {
             return Err(chunk);
         };
-        match sender.try_send(Message::Chunk(chunk)) {
+        let bytes = chunk.held_bytes();
+        if self.waiting_bytes.load(Ordering::Relaxed) >= BYTES_WAITING_MAX {
+            return Err(chunk);
+        }
+        // Before it is sent, as the thread takes it off the count.
+        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let sent = sender.try_send(Message::Chunk(chunk));
+        if sent.is_err() {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        match sent {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(Message::Chunk(chunk)))
             | Err(TrySendError::Disconnected(Message::Chunk(chunk))) => Err(chunk),
@@ -169,13 +193,26 @@ pub fn remove_stale(target: &Path) {
     }
 }
 
-fn write_all(
-    receiver: &Receiver<Message>,
-    recycle: &Sender<Vec<u8>>,
-    header: &[u8],
-    target: &Path,
-    temporary: &Path,
-) -> Result<u64, String> {
+/// The thread's end of the channels.
+struct Queue {
+    receiver: Receiver<Message>,
+    waiting_bytes: Arc<AtomicUsize>,
+    recycle: Sender<Vec<u8>>,
+}
+
+impl Queue {
+    /// The next message; none if the snapshot was given up.
+    fn next(&self) -> Option<Message> {
+        let message = self.receiver.recv().ok()?;
+        if let Message::Chunk(chunk) = &message {
+            let bytes = chunk.held_bytes();
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        Some(message)
+    }
+}
+
+fn write_all(queue: &Queue, header: &[u8], target: &Path, temporary: &Path) -> Result<u64, String> {
     let at = |action: &str, path: &Path, error: io::Error| {
         format!("{action} {}: {error}", path.display())
     };
@@ -194,8 +231,8 @@ fn write_all(
     let mut synced = 0;
     let mut crcs = crc32fast::Hasher::new();
     loop {
-        match receiver.recv() {
-            Ok(Message::Chunk(mut chunk)) => {
+        match queue.next() {
+            Some(Message::Chunk(mut chunk)) => {
                 crcs.update(&chunk.seal().to_le_bytes());
                 for part in chunk.parts() {
                     write(&mut file, part)?;
@@ -203,7 +240,7 @@ fn write_all(
                 }
                 if let Some(buffer) = chunk.into_buffer() {
                     // The engine may have stopped asking for buffers.
-                    let _ = recycle.send(buffer);
+                    let _ = queue.recycle.send(buffer);
                 }
                 if len - synced >= SYNC_EVERY_BYTES {
                     file.sync_data()
@@ -211,14 +248,14 @@ fn write_all(
                     synced = len;
                 }
             }
-            Ok(Message::Finish(mut footer)) => {
+            Some(Message::Finish(mut footer)) => {
                 footer.crc_of_crcs = crcs.finalize();
                 let footer = format::write_footer(&footer);
                 write(&mut file, &footer)?;
                 len += footer.len() as u64;
                 break;
             }
-            Err(_) => return Err("the snapshot was given up".to_owned()),
+            None => return Err("the snapshot was given up".to_owned()),
         }
     }
     file.sync_all()

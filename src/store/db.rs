@@ -26,6 +26,8 @@ pub struct Cut {
     pub is_active: bool,
     /// The stamp of entries that the snapshot need not save (any more).
     pub epoch: u8,
+    /// Keys of the cut that came to their deadline and were removed before the snapshot met them.
+    pub unkept: u64,
     queue: std::collections::VecDeque<(u16, Slot)>,
     queued_bytes: usize,
 }
@@ -35,6 +37,13 @@ impl Cut {
     pub fn keep(&mut self, db: u16, slot: Slot) {
         self.queued_bytes += Cut::cost_bytes(&slot);
         self.queue.push_back((db, slot));
+    }
+
+    /// An entry is removed that need not be kept, as it is due: it counts if it is part of the cut
+    /// and was not met yet. `number` is that of its database at the cut.
+    pub fn count_unkept(&mut self, number: Option<u16>, slot: &Slot) {
+        let is_pending = self.is_active && number.is_some() && slot.epoch() != self.epoch;
+        self.unkept += u64::from(is_pending);
     }
 
     /// The next kept entry, with the number its database had at the cut.
@@ -129,14 +138,6 @@ impl Db {
         match what {
             Filed::Keys => &self.index,
             Filed::Fields => &self.fields,
-        }
-    }
-
-    /// The same, to be changed.
-    pub fn index_of_mut(&mut self, what: Filed) -> &mut Strata {
-        match what {
-            Filed::Keys => &mut self.index,
-            Filed::Fields => &mut self.fields,
         }
     }
 

@@ -105,11 +105,46 @@ struct Noted {
     item: ItemRef,
 }
 
+/// Where a database that had keys at the cut is now.
+#[derive(Clone, Copy)]
+enum CutPlace {
+    /// It held no key at the cut.
+    None,
+    /// In use, under this number.
+    InUse(usize),
+    /// Flushed; a position among the retired ones.
+    Retired(usize),
+}
+
+/// The databases that may have a deadline on file. Expiry looks at these alone, so that its cost
+/// does not grow with the setting `databases`.
+///
+/// A database is noted whenever it may be about to change, and forgotten by
+/// [`Keyspace::forget_unfiled`] once both its indexes are empty.
+#[derive(Default)]
+struct FiledDatabases {
+    numbers: Vec<u16>,
+    is_noted: Vec<bool>,
+}
+
+impl FiledDatabases {
+    #[inline]
+    fn note(&mut self, db: usize) {
+        if !self.is_noted[db] {
+            self.is_noted[db] = true;
+            self.numbers.push(db as u16);
+        }
+    }
+}
+
 /// All databases.
 pub struct Keyspace {
     dbs: Vec<Db>,
     /// Databases flushed while a snapshot runs, which has still to save them.
     retired: Vec<Db>,
+    /// Where the databases of the cut are now, by their numbers at the cut.
+    cut_places: Vec<CutPlace>,
+    filed: FiledDatabases,
     placement: Placement,
     rng: SmallRng,
     /// What happened since it was last read.
@@ -224,6 +259,11 @@ impl Keyspace {
                 .map(|_| Db::new(Table::new(placement), now))
                 .collect(),
             retired: Vec::new(),
+            cut_places: Vec::new(),
+            filed: FiledDatabases {
+                numbers: Vec::new(),
+                is_noted: vec![false; dbs],
+            },
             placement,
             rng: SmallRng::from_rng(&mut rng),
             changes: Changes::default(),
@@ -259,13 +299,37 @@ impl Keyspace {
         &self.dbs[db]
     }
 
-    /// The databases a running snapshot has to sweep: those in use and those flushed since the
-    /// cut.
-    pub fn swept(&self) -> impl Iterator<Item = &Db> {
-        self.dbs
-            .iter()
-            .chain(&self.retired)
-            .filter(|db| db.cut_number.is_some())
+    /// The database that had this number at the cut, wherever it is now; none if it was empty then.
+    pub fn database_of_cut(&self, number: u16) -> Option<&Db> {
+        match *self.cut_places.get(usize::from(number))? {
+            CutPlace::None => None,
+            CutPlace::InUse(at) => self.dbs.get(at),
+            CutPlace::Retired(at) => self.retired.get(at),
+        }
+    }
+
+    /// The numbers of the databases that had keys at the cut, in ascending order.
+    pub fn numbers_of_cut(&self) -> Vec<u16> {
+        let places = self.cut_places.iter().enumerate();
+        let used = places.filter(|(_, place)| !matches!(place, CutPlace::None));
+        used.map(|(number, _)| number as u16).collect()
+    }
+
+    /// The numbers of the databases that may have a deadline on file.
+    pub fn filed_databases(&self) -> &[u16] {
+        &self.filed.numbers
+    }
+
+    /// Forgets the databases that have no deadline on file any more.
+    pub fn forget_unfiled(&mut self) {
+        let Keyspace { dbs, filed, .. } = self;
+        let FiledDatabases { numbers, is_noted } = filed;
+        numbers.retain(|&number| {
+            let db = &dbs[usize::from(number)];
+            let is_kept = !db.index.is_empty() || !db.fields.is_empty();
+            is_noted[usize::from(number)] = is_kept;
+            is_kept
+        });
     }
 
     /// The placement hash of a key, a member or a field.
@@ -322,6 +386,7 @@ impl Keyspace {
     /// One database at one instant.
     #[inline]
     pub fn live<'a>(&'a mut self, db: usize, reading: &'a Reading) -> Live<'a> {
+        self.filed.note(db);
         Live {
             space: self,
             db,
@@ -348,8 +413,10 @@ impl Keyspace {
             changes,
             lag,
             graveyard,
+            cut,
             ..
         } = self;
+        let number = dbs[db].cut_number;
         let is_due_too = |slot: &Slot| {
             slot.deadline()
                 .is_some_and(|deadline| is_due(deadline, now))
@@ -357,6 +424,7 @@ impl Keyspace {
         };
         // A snapshot does not save dead keys: a due entry needs no pre-image.
         dbs[db].remove_by(None, graveyard, hash, is_due_too, |slot| {
+            cut.count_unkept(number, slot);
             changes.record(db as u16, Event::EXPIRED, slot.key());
             if let Some(deadline) = slot.deadline() {
                 lag.add(now.since(deadline.0), 1);
@@ -402,7 +470,10 @@ impl Keyspace {
         };
         if fields::is_dead(slot, now) {
             // As of a dead key, a snapshot needs nothing of it.
-            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| losses.hash(slot));
+            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
+                cut.count_unkept(number, slot);
+                losses.hash(slot);
+            });
             return;
         }
         let mut is_over = true;
@@ -601,19 +672,22 @@ impl Keyspace {
         }
     }
 
-    /// The indexes of all databases.
-    pub fn indexes(&self) -> impl Iterator<Item = ((usize, Filed), &Strata)> {
-        self.dbs.iter().enumerate().flat_map(|(number, db)| {
-            [Filed::Keys, Filed::Fields].map(|what| ((number, what), db.index_of(what)))
+    /// The indexes that have a deadline on file, and perhaps some that have not.
+    pub fn indexes(&self) -> impl Iterator<Item = &Strata> {
+        self.filed.numbers.iter().flat_map(|&number| {
+            let db = &self.dbs[usize::from(number)];
+            [&db.index, &db.fields]
         })
     }
 
-    /// Slides the indexes of a database to `now`: what has ended becomes ripe.
-    pub fn ripen(&mut self, db: usize, now: UnixMillis) {
-        for what in [Filed::Keys, Filed::Fields] {
-            let index = self.dbs[db].index_of_mut(what);
-            if !index.is_empty() {
-                index.advance(now);
+    /// Slides all indexes to `now`: what has ended becomes ripe.
+    pub fn ripen(&mut self, now: UnixMillis) {
+        for &number in &self.filed.numbers {
+            let db = &mut self.dbs[usize::from(number)];
+            for index in [&mut db.index, &mut db.fields] {
+                if !index.is_empty() {
+                    index.advance(now);
+                }
             }
         }
     }
@@ -639,7 +713,8 @@ impl Keyspace {
         let empty = Db::new(Table::new(self.placement), now);
         let old = std::mem::replace(&mut self.dbs[db], empty);
         let keys = old.table.len();
-        if self.cut.is_active && old.cut_number.is_some() {
+        if let Some(number) = old.cut_number.filter(|_| self.cut.is_active) {
+            self.cut_places[usize::from(number)] = CutPlace::Retired(self.retired.len());
             self.retired.push(old);
         } else {
             self.graveyard.bury(old);
@@ -650,19 +725,34 @@ impl Keyspace {
     /// Exchanges two databases, index and all.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
+        for at in [a, b] {
+            self.filed.note(at);
+            if let Some(number) = self.dbs[at].cut_number {
+                self.cut_places[usize::from(number)] = CutPlace::InUse(at);
+            }
+        }
     }
 
     /// Starts a cut: from here on, entries that change are kept for the snapshot as they are now.
     pub fn begin_cut(&mut self) {
         self.cut.is_active = true;
         self.cut.epoch = self.cut.epoch.wrapping_add(1);
+        self.cut.unkept = 0;
         self.number_tables();
     }
 
-    /// Gives each table the number its database has now, for a walk over all of them.
+    /// Gives each table that holds keys the number its database has now, for a walk over all of
+    /// them.
     pub fn number_tables(&mut self) {
+        self.cut_places.clear();
         for (number, db) in self.dbs.iter_mut().enumerate() {
-            db.cut_number = Some(number as u16);
+            let is_used = !db.table.is_empty();
+            db.cut_number = is_used.then_some(number as u16);
+            self.cut_places.push(if is_used {
+                CutPlace::InUse(number)
+            } else {
+                CutPlace::None
+            });
         }
     }
 
@@ -671,6 +761,7 @@ impl Keyspace {
         self.cut.is_active = false;
         self.cut.clear(&mut self.graveyard);
         self.dbs.iter_mut().for_each(|db| db.cut_number = None);
+        self.cut_places.clear();
         for db in self.retired.drain(..) {
             self.graveyard.bury(db);
         }
@@ -700,11 +791,13 @@ impl Keyspace {
             dbs,
             cut,
             graveyard,
+            filed,
             ..
         } = self;
         let was_there =
             dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
         dbs[db].insert(hash, parts, deadline);
+        filed.note(db);
         was_there
     }
 
@@ -811,6 +904,12 @@ impl Keyspace {
     /// If one does not hold.
     pub fn check(&self) {
         self.dbs.iter().for_each(Db::check);
+        for (number, db) in self.dbs.iter().enumerate() {
+            let is_noted = self.filed.is_noted[number];
+            let is_listed = self.filed.numbers.contains(&(number as u16));
+            assert_eq!(is_noted, is_listed);
+            assert!(is_noted || (db.index.is_empty() && db.fields.is_empty()));
+        }
     }
 }
 

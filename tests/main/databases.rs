@@ -1,0 +1,119 @@
+//! Very many databases: what is done costs what is there, and none is forgotten by a snapshot.
+
+use mayfly::config::{Config, Permission};
+
+use crate::sim::{Sim, TempDir};
+
+/// As many as the setting allows.
+const MOST: u32 = 65_536;
+
+fn with_most_databases(dir: &TempDir) -> Sim {
+    let config = Config {
+        databases: MOST,
+        dir: dir.path().display().to_string(),
+        debug_command: Permission::Yes,
+        save: Vec::new(),
+        ..Config::default()
+    };
+    Sim::with(config, 1)
+}
+
+#[test]
+fn a_snapshot_has_every_database_up_to_the_last() {
+    let dir = TempDir::new();
+    let mut sim = with_most_databases(&dir);
+    sim.script("set a 0=>+OK\nselect 65535=>+OK\nset z 1 px 60000=>+OK\nsave=>+OK");
+    sim.script("debug reload=>+OK\nget z=>$1 1\npttl z=>:60000\nselect 0=>+OK\nget a=>$1 0");
+    sim.script("bgsave=>+Background saving started");
+    while sim.engine.jobs.persistence.is_saving() {
+        sim.jobs();
+    }
+    let mut other = with_most_databases(&dir);
+    other.engine.load_now().expect("it loads");
+    other.script("get a=>$1 0\nselect 65535=>+OK\nget z=>$1 1");
+    other.engine.keyspace.check();
+}
+
+#[test]
+fn a_key_in_each_of_the_most_databases_is_saved() {
+    let dir = TempDir::new();
+    let mut sim = with_most_databases(&dir);
+    for db in 0..MOST {
+        sim.expect(&format!("select {db}"), "+OK");
+        sim.expect(&format!("set k {db}"), "+OK");
+    }
+    // While the databases are written two change places, and one is emptied.
+    sim.expect("bgsave", "+Background saving started");
+    sim.script("swapdb 7 65535=>+OK\nselect 100=>+OK\nflushdb=>+OK\nset k new=>+OK");
+    while sim.engine.jobs.persistence.is_saving() {
+        sim.jobs();
+    }
+    let mut other = with_most_databases(&dir);
+    other.engine.load_now().expect("it loads");
+    for db in [0, 1, 7, 100, 65_534, 65_535] {
+        other.expect(&format!("select {db}"), "+OK");
+        let text = db.to_string();
+        other.expect("get k", &format!("${} {text}", text.len()));
+    }
+    let loaded = other.engine.jobs.persistence.loaded;
+    assert_eq!(loaded.keys, u64::from(MOST));
+}
+
+#[test]
+fn a_save_that_missed_a_key_is_refused() {
+    let dir = TempDir::new();
+    let mut sim = with_most_databases(&dir);
+    sim.script("set k v=>+OK\nsave=>+OK\nset l v=>+OK");
+    let before = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
+    sim.expect("bgsave", "+Background saving started");
+    sim.engine.keyspace.cut.unkept += 1;
+    while sim.engine.jobs.persistence.is_saving() {
+        sim.jobs();
+    }
+    let info = sim.run("info persistence");
+    assert!(info.contains("rdb_last_bgsave_status:err"), "{info}");
+    let after = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
+    assert!(before == after);
+}
+
+#[test]
+fn due_keys_removed_during_a_save_are_accounted_for() {
+    let dir = TempDir::new();
+    let mut sim = with_most_databases(&dir);
+    for i in 0..2_000 {
+        sim.expect(&format!("set k{i} v px {}", 10 + i % 20), "+OK");
+        sim.expect(&format!("hset h{i} f v"), ":1");
+        sim.expect(&format!("hpexpire h{i} 15 fields 1 f"), "*1 :1");
+    }
+    sim.expect("set stays v", "+OK");
+    sim.expect("bgsave", "+Background saving started");
+    sim.clock.advance_ms(20);
+    sim.script("get k0=>$-1\nhget h0 f=>$-1\ndbsize=>:901");
+    while sim.engine.jobs.persistence.is_saving() {
+        sim.advance(1);
+    }
+    let info = sim.run("info persistence");
+    assert!(info.contains("rdb_last_bgsave_status:ok"), "{info}");
+    assert_eq!(sim.engine.jobs.persistence.saves, 1);
+}
+
+#[test]
+fn expiry_looks_only_where_deadlines_are_on_file() {
+    let dir = TempDir::new();
+    let mut sim = with_most_databases(&dir);
+    sim.script("select 60000=>+OK\nset k v px 100=>+OK\nhset h f v=>:1\nselect 9=>+OK");
+    sim.script("set k v=>+OK\nhset h f v=>:1\nhpexpire h 200 fields 1 f=>*1 :1");
+    sim.jobs();
+    assert_eq!(sim.engine.keyspace.filed_databases(), [60_000, 9]);
+    sim.expect("swapdb 9 10", "+OK");
+    sim.jobs();
+    sim.engine.keyspace.check();
+    assert_eq!(sim.engine.keyspace.filed_databases(), [60_000, 10]);
+    sim.advance(150);
+    sim.jobs();
+    assert_eq!(sim.engine.keyspace.filed_databases(), [10]);
+    sim.advance(150);
+    sim.jobs();
+    assert_eq!(sim.engine.keyspace.filed_databases(), [0; 0]);
+    assert_eq!(sim.engine.next_wakeup_ms(), None);
+}
