@@ -16,11 +16,22 @@ use mayfly::engine::Engine;
 use mayfly::server::{Server, listener, logging};
 use mayfly::snapshot::loader;
 use rand::TryRng;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+    SIGXCPU, SIGXFSZ,
+};
 use signal_hook_mio::v1_0::Signals;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Signals that ask the server to stop, or to see to its log.
+const SIGNALS_HEARD: [i32; 5] = [SIGTERM, SIGINT, SIGQUIT, SIGXCPU, SIGHUP];
+/// Signals that would end the process, unsaved, though they ask nothing of it. A file that may grow
+/// no further (SIGXFSZ) fails the snapshot instead.
+const SIGNALS_IGNORED: [i32; 7] = [
+    SIGALRM, SIGIO, SIGPROF, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ,
+];
 
 const USAGE: &str = "\
 Usage: mayfly [/path/to/mayfly.conf] [--name value | --name=value ...]
@@ -46,6 +57,9 @@ fn main() -> ExitCode {
         Err(message) => {
             // Nothing is left to be done if even this cannot be said.
             let _ = writeln!(std::io::stderr(), "mayfly: {message}");
+            if logging::is_to_file() {
+                log::error!("Fatal: {message}");
+            }
             return ExitCode::FAILURE;
         }
     };
@@ -230,12 +244,8 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
     );
     engine.identity.startup_bytes = mayfly::engine::memory::figures().allocated;
     mayfly::command::config::apply_all(&mut engine);
-    // A file that may grow no further shall fail the snapshot, not end the server.
-    signal_hook::flag::register(SIGXFSZ, Arc::default())
-        .map_err(|error| format!("signals: {error}"))?;
-    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| format!("signals: {error}"))?;
+    let signals = take_signals().map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);
-    write_pidfile(&engine.config.pidfile);
     engine.begin_load().map_err(|error| {
         format!(
             "the snapshot {} cannot be loaded: {error}. It was left as it is. `mayfly check FILE` \
@@ -244,25 +254,48 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         )
     })?;
     let pidfile = engine.config.pidfile.clone();
+    write_pidfile(&pidfile);
     let unixsocket = engine.config.unixsocket.clone();
+    let socket_id = listener::socket_id(&unixsocket);
     let mut server = Server::new(engine, &mut clock, listeners, signals)
         .map_err(|error| format!("starting the event loop: {error}"))?;
     let code = server.run().map_err(|error| format!("polling: {error}"))?;
-    for path in [pidfile, unixsocket] {
-        if !path.is_empty() {
-            // Left behind it would only be replaced at the next start.
-            let _ = std::fs::remove_file(path);
-        }
+    // What is left behind would only be replaced at the next start; another's is left alone.
+    if pid_in(&pidfile) == Some(std::process::id()) {
+        let _ = std::fs::remove_file(pidfile);
+    }
+    if socket_id.is_some() && socket_id == listener::socket_id(&unixsocket) {
+        let _ = std::fs::remove_file(unixsocket);
     }
     // Freeing millions of entries one by one would only delay the exit, with the port still open.
     std::process::exit(code)
 }
 
+/// The signals that the server acts on; those that could only end it are caught and forgotten.
+fn take_signals() -> std::io::Result<Signals> {
+    for signal in SIGNALS_IGNORED {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    Signals::new(SIGNALS_HEARD)
+}
+
+/// The process id in a file, if there is one and nothing else.
+fn pid_in(path: &str) -> Option<u32> {
+    // A device or a pipe might never end.
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let text = std::fs::read_to_string(path).ok().filter(|_| is_file)?;
+    text.trim().parse().ok()
+}
+
+/// Redis: replaces whatever file has the name.
 fn write_pidfile(path: &str) {
     if path.is_empty() {
         return;
     }
-    if let Err(error) = std::fs::write(Path::new(path), format!("{}\n", std::process::id())) {
+    let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if length > 0 && pid_in(path).is_none() {
+        log::warn!("{path} is no PID file and is left as it is");
+    } else if let Err(error) = std::fs::write(path, format!("{}\n", std::process::id())) {
         log::warn!("Failed to write PID file {path}: {error}");
     }
 }
@@ -296,5 +329,4 @@ fn banner(config: &Config) {
         "Mayfly version={version}, bits=64, pid={}, just started",
         std::process::id()
     );
-    log::info!("Ready to accept connections on {place}");
 }

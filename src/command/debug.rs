@@ -77,6 +77,10 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         ));
     }
     let subcommand = args.get(1).to_ascii_lowercase();
+    // The others may run while the snapshot is loaded; this one would mix its keys with the file's.
+    if subcommand == b"populate" && engine.jobs.is_loading() {
+        return Err(CommandError::Loading);
+    }
     match (subcommand.as_slice(), args.len()) {
         (b"digest", 2) => dataset_digest(engine, key),
         (b"digest-value", _) => value_digests(engine, key, args),

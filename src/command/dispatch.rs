@@ -550,9 +550,7 @@ fn admit(
     }
     let needs_keys = |entry: &Entry| entry.row.flags & flag::LOADING == 0;
     if engine.jobs.is_loading() && would_run(engine, key, entry, needs_keys) {
-        return Err(CommandError::text(
-            "LOADING Redis is loading the dataset in memory",
-        ));
+        return Err(CommandError::Loading);
     }
     // PING too, as in Redis: who asks whether all is well shall learn that it is not.
     let is_refused = |entry: &Entry| entry.row.flags & flag::WRITE != 0 || entry.row.name == "ping";

@@ -359,6 +359,8 @@ fn persistence(engine: &mut Engine, lines: &mut Lines) {
     lines.add("rdb_last_load_keys_expired", saves.loaded.expired);
     lines.add("rdb_last_load_keys_loaded", saves.loaded.keys);
     lines.add("snapshot_last_load_duplicate_keys", saves.loaded.duplicates);
+    lines.add("snapshot_last_load_lost_chunks", saves.loaded.lost_chunks);
+    lines.add("snapshot_last_load_lost_records", saves.loaded.lost_records);
     lines.add("snapshot_clock_skew_ms", saves.loaded.clock_behind_ms);
     lines.add("aof_enabled", 0);
     lines.add("aof_rewrite_in_progress", 0);

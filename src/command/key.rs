@@ -763,6 +763,7 @@ fn flushall(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
             flush(engine, db);
         }
     }
+    engine.save_flushed();
     engine.reply(key).ok();
     Ok(())
 }

@@ -146,7 +146,12 @@ fn shutdown(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), 
         });
     }
     let wants_save = saves || (!skips && !engine.config.save.is_empty());
-    if !prepare_shutdown(engine, wants_save) && !is_forced {
+    if save_for_shutdown(engine, wants_save) {
+        exit(engine, 0);
+    } else if is_forced {
+        log::warn!("Exiting without a new snapshot, as SHUTDOWN FORCE asks.");
+        exit(engine, 0);
+    } else {
         return Err(CommandError::text(
             "ERR Errors trying to SHUTDOWN. Check logs.",
         ));
@@ -155,42 +160,66 @@ fn shutdown(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Saves if asked to and tells the shell to stop; false if the save failed.
-fn prepare_shutdown(engine: &mut Server, wants_save: bool) -> bool {
+/// Saves before the end if asked to; false if that failed. A snapshot that is still being loaded is
+/// on disk already.
+fn save_for_shutdown(engine: &mut Server, wants_save: bool) -> bool {
     engine.abort_save();
-    let mut is_saved = true;
-    if wants_save && !engine.jobs.is_loading() {
-        log::info!("Saving the final snapshot before exiting.");
-        is_saved = engine.save_now().is_ok();
+    if !wants_save || engine.jobs.is_loading() {
+        return true;
     }
-    if is_saved || !wants_save {
-        log::info!("Mayfly is now ready to exit, bye bye...");
-        engine.exit = Some(0);
-    }
-    is_saved
+    log::info!("Saving the final snapshot before exiting.");
+    engine.save_now().is_ok()
 }
 
-/// SIGTERM or SIGINT: saves if save points are set, and stops. A second signal stops at once.
-pub fn request_shutdown(engine: &mut Server, is_repeated: bool) {
-    if is_repeated {
-        log::warn!("Exiting at once: second signal");
-        engine.exit = Some(1);
-    } else if !prepare_shutdown(engine, !engine.config.save.is_empty()) {
-        log::error!(
-            "Error trying to save the DB, can't exit. A second signal exits without saving."
-        );
+fn exit(engine: &mut Server, code: i32) {
+    log::info!("Mayfly is now ready to exit, bye bye...");
+    engine.exit = Some(code);
+}
+
+/// What a signal to stop asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopSignal {
+    /// Of a supervisor, SIGTERM for instance: stops when everything is saved.
+    Terminate,
+    /// Of somebody at a terminal, SIGINT: the same, and repeated after a refusal it stops without.
+    Interrupt,
+}
+
+/// Saves if save points are set, and stops with exit code 0. If the save fails the server goes on,
+/// and every further signal tries again; a further interrupt then stops it all the same, with
+/// exit code 1. Once the server is about to stop, more signals change nothing.
+pub fn request_shutdown(engine: &mut Server, signal: StopSignal) {
+    if engine.exit.is_some() {
+        return;
     }
+    if save_for_shutdown(engine, !engine.config.save.is_empty()) {
+        return exit(engine, 0);
+    }
+    let is_interrupt = signal == StopSignal::Interrupt;
+    if is_interrupt && engine.jobs.persistence.is_interrupt_refused {
+        log::error!("Exiting without a new snapshot: interrupted again after a failed save.");
+        return exit(engine, 1);
+    }
+    engine.jobs.persistence.is_interrupt_refused |= is_interrupt;
+    log::error!(
+        "Error trying to save the DB, can't exit. A second SIGINT or SHUTDOWN NOSAVE exits \
+         without saving."
+    );
 }
 
 /// DEBUG RELOAD: saves (unless told not to), empties all databases (unless told not to) and loads
 /// the snapshot. A key that is also in the file gets the file's value.
 ///
 /// # Errors
-/// If saving or loading fails.
+/// If saving or loading fails, or if the snapshot is being loaded at the moment.
 pub fn reload(engine: &mut Server, saves: bool, flushes: bool) -> Result<(), CommandError> {
     let failed = |error: &dyn std::fmt::Display| {
         CommandError::owned(format!("ERR Error trying to load the snapshot: {error}"))
     };
+    // The part that is loaded so far must not replace the whole.
+    if engine.jobs.is_loading() {
+        return Err(CommandError::Loading);
+    }
     engine.abort_save();
     if saves {
         engine.save_now().map_err(|error| failed(&error))?;

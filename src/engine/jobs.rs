@@ -182,8 +182,8 @@ impl Engine {
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
-    /// Rounds over both indexes of all databases with deadlines in turn until nothing is ripe or time is up; true
-    /// if the latter.
+    /// Rounds over both indexes of all databases with deadlines in turn, until nothing is ripe or
+    /// time is up; true if the latter.
     fn expire_rounds(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
         let indexes = self.keyspace.filed_databases().len() * 2;
         let draw = self.jobs.pacer.draw();

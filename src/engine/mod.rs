@@ -391,14 +391,20 @@ impl Engine {
             until_ms: until_ms.max(longer_ms),
             kind,
         });
-        // What clients see stands still: dead keys are hidden, but nothing is removed.
-        self.keyspace.is_frozen = true;
+        self.refreeze();
+    }
+
+    /// While clients are paused or a snapshot is loaded, dead keys are hidden, but nothing is
+    /// removed: what paused clients see stands still, and a collection must not go between two of
+    /// its parts.
+    pub(crate) fn refreeze(&mut self) {
+        self.keyspace.is_frozen = self.pause.is_some() || self.jobs.is_loading();
     }
 
     /// Ends a pause whose time has come and lets the clients it held back go on.
     pub fn end_pause(&mut self) {
         self.pause = None;
-        self.keyspace.is_frozen = false;
+        self.refreeze();
         let held: Vec<SessionKey> = self
             .sessions
             .iter()

@@ -7,13 +7,17 @@
 //! Redis: refuses writes after a failed save (`stop-writes-on-bgsave-error yes`); here the default
 //! is no: a cache that stops because a disk is full helps nobody. The error is logged and shown.
 //!
-//! Invariant: a cut of the keyspace is active iff a job is running.
+//! A file that could be loaded only in part stays beside the next snapshot under a name of its own.
+//!
+//! Invariants: while a snapshot is loaded nothing expires; a cut of the keyspace is active iff a
+//! job is running.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Engine;
 use crate::clock::Clock;
-use crate::snapshot::loader::{LoadError, LoadOptions, Loaded, Loader};
+use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
+use crate::snapshot::writer::{self, Target};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
 
 /// Share of the time that a save may take while requests wait, in percent.
@@ -45,6 +49,9 @@ pub struct Persistence {
     pub last_save_unix: i64,
     /// The last background save succeeded.
     pub is_last_ok: bool,
+    /// An interrupt did not end the server because the save before it failed; forgotten with the
+    /// next save that succeeds.
+    pub is_interrupt_refused: bool,
     /// How long the last background save took, in ms.
     pub last_duration_ms: Option<u64>,
     /// Saves finished since start.
@@ -60,6 +67,8 @@ pub struct Persistence {
     refilled_us: u64,
     /// What the load at start did.
     pub loaded: Loaded,
+    /// The file that was loaded in part and is not to be replaced.
+    lossy: Option<PathBuf>,
 }
 
 impl Persistence {
@@ -73,6 +82,7 @@ impl Persistence {
             is_scheduled: false,
             last_save_unix: unix_s,
             is_last_ok: true,
+            is_interrupt_refused: false,
             last_duration_ms: None,
             saves: 0,
             last_backlog_bytes: 0,
@@ -84,6 +94,7 @@ impl Persistence {
             tokens_us: 0,
             refilled_us: 0,
             loaded: Loaded::default(),
+            lossy: None,
         }
     }
 
@@ -130,6 +141,22 @@ impl Engine {
         PathBuf::from(&self.config.dir).join(&self.config.dbfilename)
     }
 
+    /// Where the next save goes, and whether what is there now is set aside.
+    fn save_target(&self) -> Target {
+        let path = self.snapshot_path();
+        let keeps_old = self.jobs.persistence.lossy.as_ref() == Some(&path);
+        Target { path, keeps_old }
+    }
+
+    /// FLUSHALL: what was flushed must not come back with the next start if the server is set up to
+    /// save by itself. As in Redis an error is only logged.
+    pub fn save_flushed(&mut self) {
+        if !self.config.save.is_empty() {
+            // It has been logged and shows in INFO.
+            let _ = self.save_now();
+        }
+    }
+
     /// Changes since the last save.
     pub fn unsaved_changes(&self) -> u64 {
         self.keyspace
@@ -143,7 +170,7 @@ impl Engine {
     /// # Errors
     /// If the operating system has no thread for it.
     pub fn begin_save(&mut self) -> std::io::Result<bool> {
-        let path = self.snapshot_path();
+        let target = self.save_target();
         let limit = self.config.snapshot_backlog_bytes_limit as usize;
         let persistence = &mut self.jobs.persistence;
         if persistence.running.is_some() || persistence.cleaner.is_some() {
@@ -151,7 +178,7 @@ impl Engine {
         }
         persistence.started += 1;
         let nth = persistence.started;
-        let job = Job::begin(&mut self.keyspace, &self.reading, path, nth, limit)?;
+        let job = Job::begin(&mut self.keyspace, &self.reading, target, nth, limit)?;
         persistence.is_scheduled = false;
         persistence.backlog_bytes = 0;
         persistence.running = Some(Running {
@@ -185,9 +212,9 @@ impl Engine {
             while cleaner.step(&mut self.keyspace) {}
         }
         self.jobs.persistence.started += 1;
-        let path = self.snapshot_path();
+        let target = self.save_target();
         let nth = self.jobs.persistence.started;
-        let job = Job::begin(&mut self.keyspace, &self.reading, path, nth, usize::MAX)
+        let job = Job::begin(&mut self.keyspace, &self.reading, target, nth, usize::MAX)
             .map_err(|error| error.to_string())?;
         let dirty = self.keyspace.changes.dirty();
         let result = job.complete(&mut self.keyspace, &self.reading);
@@ -205,6 +232,8 @@ impl Engine {
                 persistence.dirty_saved = dirty;
                 persistence.saves += 1;
                 persistence.failures = 0;
+                persistence.is_interrupt_refused = false;
+                persistence.lossy = None;
                 log::info!("DB saved on disk");
             }
             Err(error) => {
@@ -337,12 +366,19 @@ impl Engine {
     /// If the file is there but is no snapshot that can be read.
     pub fn begin_load(&mut self) -> Result<bool, LoadError> {
         let path = self.snapshot_path();
-        crate::snapshot::writer::remove_stale(&path);
+        writer::remove_stale(&path);
         let loader = Loader::open(&path, &self.reading, self.load_options())?;
         let persistence = &mut self.jobs.persistence;
         persistence.load_started_ms = self.reading.monotonic_us / 1000;
         persistence.loader = loader;
-        Ok(persistence.loader.is_some())
+        self.refreeze();
+        if !self.jobs.is_loading() {
+            warn_of_rdb(&path);
+        }
+        if let Err(error) = writer::check_directory(&path) {
+            log::warn!("Snapshots cannot be saved: {error}");
+        }
+        Ok(self.jobs.is_loading())
     }
 
     fn load_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
@@ -385,14 +421,26 @@ impl Engine {
 
     fn finish_load(&mut self, loader: &Loader) {
         let loaded = loader.loaded();
+        let path = self.snapshot_path();
         let persistence = &mut self.jobs.persistence;
         persistence.loaded = loaded;
         persistence.dirty_saved = self.keyspace.changes.dirty();
+        self.refreeze();
         log::info!(
             "Done loading the snapshot, keys loaded: {}, keys expired: {}.",
             loaded.keys,
             loaded.expired
         );
+        if loaded.lost_chunks > 0 {
+            log::warn!(
+                "{} chunks of the snapshot with {} records were NOT loaded. The next save leaves \
+                 {} as it is, under another name beside it.",
+                loaded.lost_chunks,
+                loaded.lost_records,
+                path.display()
+            );
+            self.jobs.persistence.lossy = Some(path);
+        }
         if loaded.clock_behind_ms > 1_000 {
             log::warn!(
                 "The clock is {} ms behind the time of the snapshot; deadlines stay as they are",
@@ -414,5 +462,18 @@ impl Engine {
         self.finish_load(&loader);
         log::warn!("DB reloaded by DEBUG RELOAD");
         Ok(())
+    }
+}
+
+/// Says that a file which only Redis or Valkey can read lies where somebody may expect it to be
+/// loaded.
+fn warn_of_rdb(path: &Path) {
+    let rdb = path.with_extension("rdb");
+    if loader::is_rdb(&rdb) {
+        log::warn!(
+            "{} is an RDB file of Redis or Valkey. Mayfly cannot read it, leaves it as it is and \
+             starts empty.",
+            rdb.display()
+        );
     }
 }

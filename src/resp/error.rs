@@ -28,6 +28,8 @@ pub enum CommandError {
     NoSuchKey,
     /// A database that does not exist.
     DbIndexOutOfRange,
+    /// The keys are not all there yet.
+    Loading,
     /// Any other, with its code word.
     Text(Cow<'static, [u8]>),
 }
@@ -71,6 +73,7 @@ impl CommandError {
                 "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
             }
             CommandError::NoSuchKey => "ERR no such key",
+            CommandError::Loading => "LOADING Redis is loading the dataset in memory",
             CommandError::DbIndexOutOfRange => "ERR DB index is out of range",
             CommandError::Text(text) => return Cow::Borrowed(text),
         };

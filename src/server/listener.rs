@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use mio::net::{TcpListener, UnixListener};
@@ -17,6 +17,22 @@ pub enum Listener {
     Tcp(TcpListener),
     /// Unix socket.
     Unix(UnixListener),
+}
+
+impl Listener {
+    /// Where it listens, for the log.
+    pub fn place(&self) -> String {
+        match self {
+            Listener::Tcp(tcp) => tcp
+                .local_addr()
+                .map_or_else(|error| error.to_string(), |address| address.to_string()),
+            Listener::Unix(unix) => unix
+                .local_addr()
+                .ok()
+                .and_then(|address| Some(address.as_pathname()?.display().to_string()))
+                .unwrap_or_else(|| "a unix socket".to_owned()),
+        }
+    }
 }
 
 /// Tokens from this on are those of listeners; below it are sessions' keys.
@@ -155,7 +171,11 @@ fn listen_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 
 fn listen_unix(path: &str, permissions: u32) -> io::Result<UnixListener> {
     let path = Path::new(path);
-    if path.exists() {
+    if let Ok(metadata) = std::fs::symlink_metadata(path) {
+        if !metadata.file_type().is_socket() {
+            let text = "there is something else of this name, which is left as it is";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
         // A socket left by a server that is gone; one in use refuses to be replaced.
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -167,6 +187,14 @@ fn listen_unix(path: &str, permissions: u32) -> io::Result<UnixListener> {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))?;
     }
     Ok(listener)
+}
+
+/// Device and inode of a unix socket, which tell it from another of the same name; none if there is
+/// no socket.
+pub fn socket_id(path: &str) -> Option<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    let is_socket = metadata.file_type().is_socket();
+    is_socket.then(|| (metadata.dev(), metadata.ino()))
 }
 
 /// Opens all sockets of the settings `bind`, `port` and `unixsocket`.

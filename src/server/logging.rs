@@ -33,6 +33,11 @@ pub fn start(path: &str, level: LevelFilter) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the log goes to a file. Before it is started it does not.
+pub fn is_to_file() -> bool {
+    WRITER.get().is_some_and(|writer| !writer.path.is_empty())
+}
+
 fn open(path: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }

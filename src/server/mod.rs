@@ -35,6 +35,7 @@ use signal_hook_mio::v1_0::Signals;
 
 use crate::clock::Clock;
 use crate::command::dispatch;
+use crate::command::snapshot::{StopSignal, request_shutdown};
 use crate::config::SetError;
 use crate::engine::session::{Closing, SessionKey, is_local};
 use crate::engine::{Engine, Origin, Reconfigure};
@@ -65,7 +66,8 @@ pub struct Server<'a> {
     is_accepting: bool,
     /// Clients wait whom the system refused: try again then, in monotonic microseconds.
     accept_again_us: Option<u64>,
-    signals_seen: usize,
+    /// It has been logged that the snapshot is loaded and clients are served.
+    is_ready_told: bool,
 }
 
 impl<'a> Server<'a> {
@@ -96,7 +98,7 @@ impl<'a> Server<'a> {
             buffer: vec![0; READ_MAX].into_boxed_slice(),
             is_accepting: false,
             accept_again_us: None,
-            signals_seen: 0,
+            is_ready_told: false,
         })
     }
 
@@ -106,6 +108,7 @@ impl<'a> Server<'a> {
     /// If polling fails, which nothing can be done about.
     pub fn run(&mut self) -> io::Result<i32> {
         let mut events = Events::with_capacity(EVENTS_PER_POLL);
+        self.tell_ready();
         loop {
             let timeout = self.timeout();
             match self.poll.poll(&mut events, timeout) {
@@ -134,7 +137,19 @@ impl<'a> Server<'a> {
                 self.flush();
                 return Ok(code);
             }
+            self.tell_ready();
         }
+    }
+
+    /// Logs once that clients are served, as soon as that is so: tools wait for this line.
+    fn tell_ready(&mut self) {
+        if self.is_ready_told || self.engine.jobs.is_loading() {
+            return;
+        }
+        self.is_ready_told = true;
+        let listeners = self.listeners.borrow();
+        let places: Vec<String> = listeners.iter().map(Listener::place).collect();
+        log::info!("Ready to accept connections on {}", places.join(" and "));
     }
 
     fn timeout(&mut self) -> Option<Duration> {
@@ -167,11 +182,8 @@ impl<'a> Server<'a> {
     fn note(&mut self, event: &Event) {
         let token = event.token();
         if token == SIGNALS {
-            for signal in self.signals.pending() {
-                self.signals_seen += 1;
-                log::warn!("Received {}, scheduling shutdown...", signal_name(signal));
-                crate::command::snapshot::request_shutdown(&mut self.engine, self.signals_seen > 1);
-            }
+            let signals: Vec<i32> = self.signals.pending().collect();
+            signals.into_iter().for_each(|signal| self.signal(signal));
             return;
         }
         if token.0 >= FIRST_LISTENER {
@@ -197,6 +209,21 @@ impl<'a> Server<'a> {
                 self.engine.unflushed.push(token.0);
             }
         }
+    }
+
+    fn signal(&mut self, signal: i32) {
+        let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+        if signal == signal_hook::consts::SIGHUP {
+            // The log is opened for each line, so a rotated one is left by itself.
+            log::info!("Received {name}: the log goes to the file of that name from here on");
+            return;
+        }
+        log::warn!("Received {name}, scheduling shutdown...");
+        let kind = match signal {
+            signal_hook::consts::SIGINT => StopSignal::Interrupt,
+            _ => StopSignal::Terminate,
+        };
+        request_shutdown(&mut self.engine, kind);
     }
 
     fn accept(&mut self) {
@@ -397,14 +424,6 @@ fn reconfiguring(listeners: &Rc<RefCell<Listeners>>) -> Reconfigure {
         }
         Ok(())
     })
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        signal_hook::consts::SIGINT => "SIGINT",
-        signal_hook::consts::SIGTERM => "SIGTERM",
-        _ => "a signal",
-    }
 }
 
 /// Accepts one connection.

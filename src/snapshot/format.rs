@@ -215,6 +215,8 @@ impl<'a> Iterator for Strings<'a> {
 pub enum Fault {
     /// It does not begin with [`MAGIC`].
     NotASnapshot,
+    /// An RDB file.
+    Rdb,
     /// It needs a newer reader; the version it asks for.
     TooNew(u16),
     /// It ends too early.
@@ -240,6 +242,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Fault::Rdb => f.write_str("an RDB file of Redis or Valkey, which Mayfly cannot read"),
             Fault::NotASnapshot => f.write_str("not a Mayfly snapshot (wrong magic)"),
             Fault::TooNew(version) => {
                 write!(
@@ -299,11 +302,19 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// Whether these are the first bytes of an RDB file, as Redis and Valkey write.
+pub fn is_rdb(start: &[u8]) -> bool {
+    start.starts_with(b"REDIS") || start.starts_with(b"VALKEY")
+}
+
 /// Checks the first [`HEADER_START`] bytes; the length of what follows (body and checksum).
 ///
 /// # Errors
 /// If it is no snapshot, or one for a newer reader.
 pub fn read_header_start(start: &[u8; HEADER_START]) -> Result<usize, Fault> {
+    if is_rdb(start) {
+        return Err(Fault::Rdb);
+    }
     if start[..8] != MAGIC {
         return Err(Fault::NotASnapshot);
     }

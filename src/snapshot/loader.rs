@@ -58,6 +58,13 @@ pub fn open_file(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
+/// Whether a file is a snapshot of Redis or Valkey, by its first bytes.
+pub fn is_rdb(path: &Path) -> bool {
+    let mut start = [0; HEADER_START];
+    let read = open_file(path).and_then(|(mut file, _)| file.read_exact(&mut start));
+    read.is_ok() && format::is_rdb(&start)
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -93,6 +100,8 @@ pub struct Reader<R> {
     chunk: u64,
     chunk_offset: u64,
     header: Header,
+    /// Records of the current chunk, as announced by its start.
+    announced: u32,
     totals: Footer,
     crcs: crc32fast::Hasher,
     payload: Vec<u8>,
@@ -130,6 +139,7 @@ impl<R: Read> Reader<R> {
             chunk: 0,
             chunk_offset: offset,
             header,
+            announced: 0,
             totals: Footer::default(),
             crcs: crc32fast::Hasher::new(),
             payload: Vec::new(),
@@ -185,6 +195,7 @@ impl<R: Read> Reader<R> {
         }
         self.chunk += 1;
         self.chunk_offset = self.offset;
+        self.announced = 0;
         let mut start = [0; CHUNK_START];
         self.read(&mut start[..1])?;
         if start[0] == KIND_END {
@@ -193,6 +204,7 @@ impl<R: Read> Reader<R> {
         }
         self.read(&mut start[1..])?;
         let chunk = format::read_chunk_start(&start).map_err(|fault| self.damaged(fault))?;
+        self.announced = chunk.records;
         if u64::from(chunk.len) > self.size - self.offset {
             return Err(self.damaged(Fault::Truncated));
         }
@@ -249,6 +261,8 @@ pub struct Loaded {
     pub duplicates: u64,
     /// Chunks skipped because they were damaged; only with `snapshot-load partial`.
     pub lost_chunks: u64,
+    /// Records that these held, as far as the file tells.
+    pub lost_records: u64,
     /// How far the server's wall clock is behind the snapshot's, in ms; 0 if it is not.
     pub clock_behind_ms: i64,
 }
@@ -329,12 +343,13 @@ impl Loader {
             Err(error @ LoadError::Damaged { .. }) if self.options.is_partial => {
                 log::warn!("Skipping a damaged part of the snapshot: {error}");
                 self.loaded.lost_chunks += 1;
-                // A wrong checksum leaves the reader behind the chunk; anything else has lost its
-                // place in the file.
+                self.loaded.lost_records += u64::from(self.reader.announced);
+                // These leave the reader behind the chunk; anything else has lost its place in the
+                // file.
                 Ok(!matches!(
                     error,
                     LoadError::Damaged {
-                        fault: Fault::BadChecksum | Fault::BadRecord,
+                        fault: Fault::BadChecksum | Fault::BadRecord | Fault::NoSuchDatabase(_),
                         ..
                     }
                 ) || self.reader.offset() >= self.size)

@@ -41,7 +41,6 @@ pub mod loader;
 pub mod writer;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,7 +55,7 @@ use format::{
     Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord,
     StringRecord,
 };
-use writer::Writer;
+use writer::{Target, Writer};
 
 /// Snapshots given up in a row before entries are restamped.
 pub const CLEAN_AFTER: u32 = 200;
@@ -117,7 +116,7 @@ impl Job {
     pub fn begin(
         keyspace: &mut Keyspace,
         reading: &Reading,
-        target: PathBuf,
+        target: Target,
         nth: u64,
         backlog_bytes_max: usize,
     ) -> std::io::Result<Job> {

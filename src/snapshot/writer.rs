@@ -2,13 +2,15 @@
 //!
 //! Chunks come through a bounded channel, so a slow disk slows the sweep and nothing else. The
 //! file appears under its name only when it is whole and on disk: write, fsync, rename, fsync of
-//! the directory. Whatever fails, the temporary file is removed and the previous one stays.
+//! the directory. Whatever fails, the temporary file is removed and the previous one stays. What is
+//! replaced is a snapshot, never another file that happens to have the name; and one that was
+//! loaded only in part is set aside first.
 //!
 //! Invariant: the thread touches nothing but its own file and the buffers it is handed; long
 //! strings among them are shared with the keyspace, which does not change them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use std::sync::mpsc::{
 use std::thread::JoinHandle;
 
 use super::format::{self, Chunk, Footer, Header};
+use super::loader;
 
 /// Bytes of chunks that may wait for the disk: from so many on no further chunk is taken.
 const BYTES_WAITING_MAX: usize = 2 * 1024 * 1024;
@@ -31,6 +34,15 @@ const SYNC_EVERY_BYTES: u64 = 32 * 1024 * 1024;
 enum Message {
     Chunk(Chunk),
     Finish(Footer),
+}
+
+/// Where a snapshot goes.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The file's path.
+    pub path: PathBuf,
+    /// What is there already is set aside under another name.
+    pub keeps_old: bool,
 }
 
 /// A snapshot file being written.
@@ -49,7 +61,7 @@ impl Writer {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(target: PathBuf, nth: u64, header: &Header) -> io::Result<Writer> {
+    pub fn start(target: Target, nth: u64, header: &Header) -> io::Result<Writer> {
         let (sender, receiver) = sync_channel(CHUNKS_WAITING_MAX);
         let (recycle, recycled) = channel();
         let (report, result) = channel();
@@ -59,7 +71,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("snapshot".to_owned())
             .spawn(move || {
-                let temporary = temporary_path(&target, nth);
+                let temporary = temporary_path(&target.path, nth);
                 let queue = Queue {
                     receiver,
                     waiting_bytes: waiting,
@@ -162,14 +174,75 @@ fn temporary_path(target: &Path, nth: u64) -> PathBuf {
     target.with_file_name(name)
 }
 
+fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Whether files can be made in the directory of a snapshot.
+///
+/// # Errors
+/// Why not.
+pub fn check_directory(target: &Path) -> io::Result<()> {
+    let directory = directory_of(target);
+    let needed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(directory, needed).map_err(|error| {
+        let error = io::Error::from(error);
+        let text = format!("the directory {} (dir): {error}", directory.display());
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// What has the name of the snapshot may be replaced only if it is one, or an empty file.
+fn check_replaced(target: &Path) -> Result<(), String> {
+    let name = target.display();
+    let mut start = Vec::new();
+    let read = loader::open_file(target).and_then(|(file, _)| {
+        let mut file = file.take(format::HEADER_START as u64);
+        file.read_to_end(&mut start)
+    });
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("{name} is in the way: {error}")),
+        Ok(_) if start.is_empty() || start.starts_with(&format::MAGIC) => Ok(()),
+        Ok(_) if format::is_rdb(&start) => Err(format!(
+            "{name} is an RDB file of Redis or Valkey and is not replaced"
+        )),
+        Ok(_) => Err(format!(
+            "{name} is no snapshot of Mayfly and is not replaced"
+        )),
+    }
+}
+
+/// Gives a snapshot a second name, under which it stays when the first is given to another.
+fn set_aside(target: &Path) -> io::Result<()> {
+    for nth in 1.. {
+        let mut name = target.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".partly-loaded-{nth}"));
+        let aside = target.with_file_name(name);
+        match std::fs::hard_link(target, &aside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Not every file system has second names.
+            Err(_) => std::fs::rename(target, &aside)?,
+            Ok(()) => {}
+        }
+        log::warn!(
+            "The snapshot that was loaded in part is kept as {}",
+            aside.display()
+        );
+        return Ok(());
+    }
+    Ok(())
+}
+
 /// Removes temporary files of this snapshot that were left by processes that are gone.
 pub fn remove_stale(target: &Path) {
     let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
         return;
     };
     let prefix = format!("{name}.tmp.");
-    let directory = target.parent().filter(|p| !p.as_os_str().is_empty());
-    let Ok(entries) = std::fs::read_dir(directory.unwrap_or(Path::new("."))) else {
+    let Ok(entries) = std::fs::read_dir(directory_of(target)) else {
         return;
     };
     for entry in entries.flatten() {
@@ -180,6 +253,9 @@ pub fn remove_stale(target: &Path) {
             .and_then(|rest| rest.split('.').next())
             .and_then(|pid| pid.parse::<u32>().ok());
         let Some(pid) = pid else { continue };
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
         let is_gone = pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists();
         if is_gone {
             log::warn!(
@@ -212,10 +288,16 @@ impl Queue {
     }
 }
 
-fn write_all(queue: &Queue, header: &[u8], target: &Path, temporary: &Path) -> Result<u64, String> {
+fn write_all(
+    queue: &Queue,
+    header: &[u8],
+    target: &Target,
+    temporary: &Path,
+) -> Result<u64, String> {
     let at = |action: &str, path: &Path, error: io::Error| {
         format!("{action} {}: {error}", path.display())
     };
+    check_replaced(&target.path)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -261,11 +343,14 @@ fn write_all(queue: &Queue, header: &[u8], target: &Path, temporary: &Path) -> R
     file.sync_all()
         .map_err(|error| at("syncing", temporary, error))?;
     drop(file);
-    std::fs::rename(temporary, target).map_err(|error| at("renaming to", target, error))?;
-    let directory = target
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    // Somebody may have put something there since the start.
+    check_replaced(&target.path)?;
+    if target.keeps_old {
+        set_aside(&target.path).map_err(|error| at("setting aside", &target.path, error))?;
+    }
+    let path = &target.path;
+    std::fs::rename(temporary, path).map_err(|error| at("renaming to", path, error))?;
+    let directory = directory_of(path);
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(|error| at("syncing the directory", directory, error))?;

@@ -260,3 +260,302 @@ fn a_server_that_listens_nowhere_or_in_no_directory_says_so() {
         assert!(text_of(&output).contains(text), "{}", text_of(&output));
     }
 }
+
+/// A server with save points and 40,000 keys, whose snapshot is larger than [`SHORT`].
+fn saving_by_itself(dir: &TempDir) -> Server {
+    let server = server(dir);
+    server.run(POPULATE, 1);
+    server.run("CONFIG SET save \"3600 1\"", 1);
+    server
+}
+
+/// Room for the log, in bytes, and not for the snapshot.
+const SHORT: Option<u64> = Some(1_000_000);
+
+fn limit_files(server: &Server, bytes: Option<u64>) {
+    let limit = Rlimit {
+        current: bytes,
+        maximum: None,
+    };
+    prlimit(Some(server.pid()), Resource::Fsize, limit).expect("the limit of a child");
+}
+
+fn refusals(server: &Server) -> usize {
+    server.log().matches("can't exit").count()
+}
+
+#[test]
+fn a_refused_sigterm_is_forgotten_when_saving_works_again() {
+    let dir = TempDir::new();
+    let mut server = saving_by_itself(&dir);
+    server.run("SET a 1", 1);
+    limit_files(&server, SHORT);
+    for nth in 1..=2 {
+        server.signal(Signal::TERM);
+        wait_for("the refusal", || (refusals(&server) == nth).then_some(()));
+        assert_eq!(server.run("GET a", 2), "$1\r\n1\r\n");
+    }
+    limit_files(&server, None);
+    server.run("SET b 2", 1);
+    assert_eq!(server.run("SAVE", 1), "+OK\r\n");
+    server.run("SET c 3", 1);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    let server = Server::start(&dir);
+    assert_eq!(server.run("DBSIZE", 1), ":40003\r\n");
+}
+
+#[test]
+fn a_second_interrupt_after_a_refusal_ends_the_server_unsaved() {
+    let dir = TempDir::new();
+    let mut server = saving_by_itself(&dir);
+    server.run("SET a 1", 1);
+    limit_files(&server, SHORT);
+    server.signal(Signal::INT);
+    wait_for("the refusal", || (refusals(&server) == 1).then_some(()));
+    // What a supervisor sends does not count.
+    server.signal(Signal::TERM);
+    wait_for("the refusal", || (refusals(&server) == 2).then_some(()));
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code(), Some(1));
+    // An interrupt that was refused is forgotten after a good save.
+    let server = saving_by_itself(&dir);
+    server.run("SET a 1", 1);
+    limit_files(&server, SHORT);
+    server.signal(Signal::INT);
+    wait_for("the refusal", || (refusals(&server) == 1).then_some(()));
+    limit_files(&server, None);
+    assert_eq!(server.run("SAVE", 1), "+OK\r\n");
+    server.run("SET b 1", 1);
+    limit_files(&server, SHORT);
+    server.signal(Signal::INT);
+    wait_for("the refusal", || (refusals(&server) == 2).then_some(()));
+    assert_eq!(server.run("DBSIZE", 1), ":40002\r\n");
+}
+
+#[test]
+fn several_signals_to_stop_are_one() {
+    let dir = TempDir::new();
+    let mut server = saving_by_itself(&dir);
+    for signal in [Signal::TERM, Signal::INT, Signal::TERM, Signal::INT] {
+        // It may have ended by then.
+        let _ = rustix::process::kill_process(server.pid(), signal);
+    }
+    assert_eq!(server.wait().code(), Some(0));
+    let server = Server::start(&dir);
+    assert_eq!(server.run("DBSIZE", 1), ":40000\r\n");
+}
+
+#[test]
+fn signals_that_ask_nothing_do_not_end_the_server() {
+    let dir = TempDir::new();
+    let mut server = saving_by_itself(&dir);
+    server.run("SET a 1", 1);
+    for signal in [
+        Signal::HUP,
+        Signal::ALARM,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::IO,
+        Signal::XFSZ,
+        Signal::PIPE,
+    ] {
+        server.signal(signal);
+        assert_eq!(server.run("GET a", 2), "$1\r\n1\r\n", "{signal:?}");
+    }
+    for signal in [Signal::QUIT, Signal::XCPU] {
+        server.signal(signal);
+        assert_eq!(server.wait().code(), Some(0), "{signal:?}");
+        server = saving_by_itself(&dir);
+        assert_eq!(server.run("DBSIZE", 1), ":40001\r\n", "{signal:?}");
+    }
+}
+
+#[test]
+fn a_forced_shutdown_ends_the_server_whatever_the_disk_says() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.engine.config.dir = dir.file("missing").display().to_string();
+    let refusal = "-ERR Errors trying to SHUTDOWN. Check logs.";
+    sim.script("set k v=>+OK");
+    for request in ["shutdown", "shutdown save", "shutdown now"] {
+        sim.expect(request, refusal);
+        assert_eq!(sim.engine.exit, None, "{request}");
+    }
+    for request in [
+        "shutdown force",
+        "shutdown save now force",
+        "shutdown nosave",
+    ] {
+        sim.engine.exit = None;
+        let client = sim.connect();
+        assert_eq!(sim.run_as(client, request), "", "{request}");
+        assert_eq!(sim.engine.exit, Some(0), "{request}");
+    }
+}
+
+#[test]
+fn only_a_snapshot_is_replaced_by_a_snapshot() {
+    let dir = TempDir::new();
+    let path = dir.file("dump.mayfly");
+    for (bytes, why) in [
+        (&b"REDIS0011\xfa\tredis-ver\x057.2.4"[..], "an RDB file"),
+        (&b"VALKEY080\xfa\tvalkey-ver\x059.1.2"[..], "an RDB file"),
+        (&b"port 6379\n"[..], "no snapshot of Mayfly"),
+    ] {
+        let mut sim = Sim::saving_in(&dir, 1);
+        sim.expect("set k v", "+OK");
+        std::fs::write(&path, bytes).expect("the disk is writable");
+        let reply = sim.run("save");
+        assert!(reply.contains(why), "{reply}");
+        sim.expect("bgsave", "+Background saving started");
+        while sim.engine.jobs.persistence.is_saving() {
+            sim.jobs();
+        }
+        assert!(
+            sim.run("info persistence")
+                .contains("rdb_last_bgsave_status:err")
+        );
+        assert_eq!(std::fs::read(&path).expect("the file"), bytes);
+        assert_eq!(dir.temporary_files(), 0);
+    }
+    // An empty file holds nothing that could be lost.
+    std::fs::write(&path, "").expect("the disk is writable");
+    Sim::saving_in(&dir, 1).script("set k v=>+OK\nsave=>+OK");
+    assert!(snapshot(&dir).len() > 50);
+}
+
+#[test]
+fn what_is_no_socket_is_not_removed_for_one() {
+    let dir = TempDir::new();
+    let path = dir.file("important.txt");
+    std::fs::write(&path, "important").expect("the disk is writable");
+    let name = path.display().to_string();
+    let dir_name = dir.path().display().to_string();
+    let output = run_to_end(&["--port", "0", "--unixsocket", &name, "--dir", &dir_name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text_of(&output).contains("something else of this name"));
+    assert_eq!(std::fs::read(&path).expect("the file"), b"important");
+}
+
+#[test]
+fn what_is_no_pid_file_is_neither_replaced_nor_removed() {
+    let dir = TempDir::new();
+    let path = dir.file("important.txt");
+    std::fs::write(&path, "important").expect("the disk is writable");
+    let name = path.display().to_string();
+    let mut other = Server::start_with(&dir, &["--pidfile", &name]);
+    assert!(other.log().contains("is no PID file"));
+    other.signal(Signal::TERM);
+    assert_eq!(other.wait().code(), Some(0));
+    assert_eq!(std::fs::read(&path).expect("the file"), b"important");
+    // One that a server before has left is replaced, and one's own is removed.
+    std::fs::write(&path, "4194305\n").expect("the disk is writable");
+    let mut other = Server::start_with(&dir, &["--pidfile", &name]);
+    let pid = format!("{}\n", other.pid().as_raw_nonzero());
+    assert_eq!(std::fs::read_to_string(&path).expect("the file"), pid);
+    other.signal(Signal::TERM);
+    assert_eq!(other.wait().code(), Some(0));
+    assert!(!path.exists());
+    assert!(!other.socket.exists());
+}
+
+#[test]
+fn a_start_says_what_will_go_wrong_later() {
+    let dir = TempDir::new();
+    std::fs::write(dir.file("dump.rdb"), "REDIS0011 and more than that").expect("writable");
+    let server = Server::start(&dir);
+    let log = server.log();
+    assert!(
+        log.contains("dump.rdb is an RDB file of Redis or Valkey"),
+        "{log}"
+    );
+    assert!(!log.contains("Snapshots cannot be saved"), "{log}");
+    assert_eq!(server.run("SAVE", 1), "+OK\r\n");
+    drop(server);
+    // With a snapshot of its own beside it there is nothing to say.
+    let log = Server::start(&dir).log();
+    assert!(!log.contains("RDB"), "{log}");
+    let dir = TempDir::new();
+    permit(dir.path(), 0o777);
+    std::fs::create_dir(dir.file("data")).expect("a directory");
+    permit(&dir.file("data"), 0o555);
+    let mut command = unprivileged(&dir);
+    command.args(["--dbfilename", "dump.mayfly"]);
+    let server = Server::launch_in(&dir, &dir.file("data"), command);
+    let log = server.log();
+    assert!(log.contains("Snapshots cannot be saved"), "{log}");
+    permit(&dir.file("data"), 0o755);
+}
+
+#[test]
+fn ready_is_logged_when_it_is_true_and_fatal_lines_are_logged() {
+    let dir = TempDir::new();
+    let first = server(&dir);
+    assert_eq!(
+        first.log().matches("Ready to accept connections").count(),
+        1
+    );
+    first.run(POPULATE, 1);
+    first.run("SAVE", 1);
+    drop(first);
+    let log = server(&dir).log();
+    let place = |text| {
+        log.find(text)
+            .unwrap_or_else(|| panic!("no {text} in {log}"))
+    };
+    assert!(place("DB loaded from disk") < place("Ready to accept connections"));
+    let mut bytes = snapshot(&dir);
+    bytes[5_000_000] ^= 1;
+    std::fs::write(dir.file("dump.mayfly"), &bytes).expect("the disk is writable");
+    let socket = dir.file("other.sock").display().to_string();
+    let dir_name = dir.path().display().to_string();
+    let logfile = dir.file("logfile").display().to_string();
+    let args = ["--port", "0", "--unixsocket", &socket, "--dir", &dir_name];
+    let output = run_to_end(&[&args[..], &["--logfile", &logfile]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let log = std::fs::read_to_string(&logfile).expect("a log");
+    assert!(log.contains("is damaged: chunk"), "{log}");
+    assert!(!log.contains("Ready to accept"), "{log}");
+    // Not even a header: found before the loop begins.
+    std::fs::write(dir.file("dump.mayfly"), [0; 100]).expect("the disk is writable");
+    let output = run_to_end(&[&args[..], &["--logfile", &logfile]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let log = std::fs::read_to_string(&logfile).expect("a log");
+    assert!(log.contains("Fatal: the snapshot"), "{log}");
+    assert!(!log.contains("Ready to accept"), "{log}");
+}
+
+#[test]
+fn flushed_keys_do_not_come_back() {
+    let dir = TempDir::new();
+    let keys_in_file = || {
+        let mut other = Sim::saving_in(&dir, 2);
+        other.engine.load_now().expect("a snapshot");
+        other.run("dbsize")
+    };
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("set k v=>+OK\nsave=>+OK\nflushall async=>+OK");
+    assert_eq!(keys_in_file(), ":0");
+    assert!(
+        sim.run("info persistence")
+            .contains("rdb_changes_since_last_save:0 ")
+    );
+    // A running save would bring them back when it ends.
+    sim.script("set k v=>+OK\nbgsave=>+Background saving started\nmulti=>+OK");
+    sim.script("flushall=>+QUEUED\nset l v=>+QUEUED\nexec=>*2 +OK +OK");
+    assert!(!sim.engine.jobs.persistence.is_saving());
+    assert_eq!(keys_in_file(), ":0");
+    // One database is not all, and without save points nothing is saved by itself.
+    sim.script("save=>+OK\nflushdb=>+OK");
+    assert_eq!(keys_in_file(), ":1");
+    sim.engine.config.save.clear();
+    sim.expect("flushall", "+OK");
+    assert_eq!(keys_in_file(), ":1");
+    // A disk that is full is no reason to refuse.
+    sim.expect("config set save \"60 1\"", "+OK");
+    sim.engine.config.dir = dir.file("missing").display().to_string();
+    sim.script("set k v=>+OK\nflushall=>+OK\ndbsize=>:0");
+}

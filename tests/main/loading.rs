@@ -1,7 +1,7 @@
 //! Loading a snapshot: in slices, past damage if that is wanted, and with another clock.
 
 use mayfly::clock::{Clock, ManualClock, UnixMillis};
-use mayfly::config::{Config, NotifyFlags, SnapshotLoad};
+use mayfly::config::{Config, NotifyFlags, Permission, SnapshotLoad};
 use mayfly::engine::Engine;
 
 use crate::sim::{START, Sim, TempDir};
@@ -246,4 +246,113 @@ fn no_snapshot_is_an_empty_server_and_a_strange_file_is_none() {
         ..Config::default()
     };
     assert!(Sim::with(config, 1).engine.begin_load().is_err());
+}
+
+#[test]
+fn a_reload_during_the_load_is_refused() {
+    let dir = TempDir::new();
+    let before = long_file(&dir);
+    let mut sim = loading_from(&dir);
+    sim.engine.config.debug_command = Permission::Yes;
+    step(&mut sim);
+    let refusal = "-LOADING Redis is loading the dataset in memory";
+    for request in [
+        "debug reload",
+        "debug reload nosave noflush",
+        "debug populate 10",
+    ] {
+        sim.expect(request, refusal);
+    }
+    load(&mut sim);
+    let after = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
+    assert!(before == after);
+    sim.expect("dbsize", &format!(":{CHUNKS}"));
+    sim.expect("debug reload", "+OK");
+}
+
+#[test]
+fn nothing_expires_before_the_load_is_over() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    // Several parts each.
+    let long = "m".repeat(100);
+    for i in 0..2_000 {
+        for request in ["zadd z 1", "rpush l", "sadd s", "hset h"] {
+            let value = if request == "hset h" { " v" } else { "" };
+            sim.run(&format!("{request} {i}{long}{value}"));
+        }
+    }
+    sim.script("hset d keeps v=>:1\npexpire z 1000=>:1\npexpire l 1000=>:1");
+    sim.script("pexpire s 1000=>:1\npexpire h 1000=>:1\nset last v px 2000=>+OK\nsave=>+OK");
+    let mut sim = Sim::saving_in(&dir, 2);
+    sim.engine.config.load_keeps_expired = true;
+    sim.clock.advance_ms(1_500);
+    sim.engine.reading = sim.clock.read();
+    assert!(sim.engine.begin_load().expect("a snapshot"));
+    while sim.engine.jobs.is_loading() {
+        // A pause that ends meanwhile must not let expiry go on.
+        sim.script("client pause 1 write=>+OK\nclient unpause=>+OK");
+        sim.run("info");
+        sim.clock.advance_ms(20);
+        step(&mut sim);
+    }
+    assert_eq!(sim.engine.exit, None, "the file is whole");
+    sim.engine.keyspace.check();
+    let info = sim.run("info persistence");
+    assert!(info.contains("rdb_last_load_keys_loaded:6 "), "{info}");
+    sim.script("exists z l s h=>:0\nhlen d=>:1");
+    sim.advance(2_000);
+    sim.jobs();
+    sim.expect("dbsize", ":1");
+    let info = sim.run("info stats");
+    assert!(info.contains("expired_keys:5 "), "{info}");
+}
+
+#[test]
+fn what_fits_is_loaded_and_what_does_not_is_kept_and_told() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("set a 1=>+OK\nselect 9=>+OK\nset b 2=>+OK\nset c 3=>+OK\nsadd t x=>:1");
+    sim.script("select 0=>+OK\nsadd s x=>:1\nsave=>+OK");
+    let before = std::fs::read(dir.file("dump.mayfly")).expect("a snapshot");
+    let few = |load| {
+        let config = Config {
+            dir: dir.path().display().to_string(),
+            databases: 4,
+            snapshot_load: load,
+            ..Config::default()
+        };
+        Sim::with(config, 2)
+    };
+    let mut sim = few(SnapshotLoad::Strict);
+    assert!(sim.engine.begin_load().expect("a header"));
+    load(&mut sim);
+    assert_eq!(sim.engine.exit, Some(1));
+    let mut sim = few(SnapshotLoad::Partial);
+    assert!(sim.engine.begin_load().expect("a header"));
+    load(&mut sim);
+    sim.script("get a=>$1 1\nscard s=>:1\ndbsize=>:2");
+    let info = sim.run("info persistence");
+    assert!(info.contains("snapshot_last_load_lost_chunks:2 "), "{info}");
+    assert!(
+        info.contains("snapshot_last_load_lost_records:3 "),
+        "{info}"
+    );
+    // The next save does not cost what was not loaded, and the one after it adds nothing.
+    sim.script("save=>+OK\nset d 4=>+OK\nsave=>+OK");
+    let aside = |nth| std::fs::read(dir.file(&format!("dump.mayfly.partly-loaded-{nth}")));
+    assert!(aside(1).expect("the original") == before);
+    assert!(aside(2).is_err());
+    let mut other = few(SnapshotLoad::Strict);
+    other.engine.load_now().expect("it is whole");
+    other.expect("dbsize", ":3");
+    // Another one is kept beside the first.
+    std::fs::write(dir.file("dump.mayfly"), &before).expect("the disk is writable");
+    let mut sim = few(SnapshotLoad::Partial);
+    sim.engine.load_now().expect("most of it");
+    sim.script("bgsave=>+Background saving started");
+    while sim.engine.jobs.persistence.is_saving() {
+        sim.jobs();
+    }
+    assert!(aside(2).expect("the original") == before);
 }

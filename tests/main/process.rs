@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -56,12 +56,17 @@ impl Server {
     }
 
     /// The same, by a command of the caller's.
-    pub fn launch(dir: &TempDir, mut command: Command) -> Server {
+    pub fn launch(dir: &TempDir, command: Command) -> Server {
+        Server::launch_in(dir, dir.path(), command)
+    }
+
+    /// The same with another working directory; socket and log are in `dir`.
+    pub fn launch_in(dir: &TempDir, data: &Path, mut command: Command) -> Server {
         let socket = dir.file("mayfly.sock");
         let log = std::fs::File::create(dir.file("log")).expect("a log");
         let child = command
             .args(["--port", "0", "--save", "", "--dir"])
-            .arg(dir.path())
+            .arg(data)
             .arg("--unixsocket")
             .arg(&socket)
             .stdout(log)

@@ -34,7 +34,7 @@ fn get(sim: &mut Sim, name: &str) -> Vec<u8> {
 
 #[test]
 fn config_set_refused_values_that_config_get_gave() {
-    let mut sim = Sim::new();
+    let mut sim = Sim::with(Config::default(), 1);
     let mut all: Vec<Vec<u8>> = vec![b"CONFIG".to_vec(), b"SET".to_vec()];
     for row in rows() {
         let (name, value) = (row.name(), get(&mut sim, row.name()));

@@ -57,7 +57,12 @@ pub struct Sim {
 
 impl Sim {
     pub fn new() -> Sim {
-        Sim::with(Config::default(), 1)
+        // Without save points, as there is no directory to save in.
+        let config = Config {
+            save: Vec::new(),
+            ..Config::default()
+        };
+        Sim::with(config, 1)
     }
 
     pub fn with(config: Config, seed: u64) -> Sim {
