@@ -3,6 +3,8 @@
 //! `mayfly [/path/to/mayfly.conf] [--name value ...]` serves; `mayfly check FILE` verifies a
 //! snapshot and tells what is in it.
 
+mod allocator;
+
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use mayfly::clock::{Clock, Source, SystemClock};
 use mayfly::command::config::read_included;
 use mayfly::config::{self, Config, ExpireClock};
-use mayfly::engine::Engine;
+use mayfly::engine::{Engine, memory};
 use mayfly::server::{Server, listener, logging};
 use mayfly::snapshot::loader;
 use rand::TryRng;
@@ -21,9 +23,6 @@ use signal_hook::consts::{
     SIGXCPU, SIGXFSZ,
 };
 use signal_hook_mio::v1_0::Signals;
-
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Signals that ask the server to stop, or to see to its log.
 const SIGNALS_HEARD: [i32; 5] = [SIGTERM, SIGINT, SIGQUIT, SIGXCPU, SIGHUP];
@@ -242,10 +241,13 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         system.release().to_string_lossy(),
         system.machine().to_string_lossy()
     );
-    engine.identity.startup_bytes = mayfly::engine::memory::figures().allocated;
+    engine.identity.startup_bytes = memory::figures().allocated;
     mayfly::command::config::apply_all(&mut engine);
     let signals = take_signals().map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);
+    for fault in memory::build_faults() {
+        log::warn!("This is not the server that was measured: {fault}");
+    }
     engine.begin_load().map_err(|error| {
         format!(
             "the snapshot {} cannot be loaded: {error}. It was left as it is. `mayfly check FILE` \

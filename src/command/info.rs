@@ -18,7 +18,7 @@ use super::table;
 use crate::clock::UnixMillis;
 use crate::config::ExpireClock;
 use crate::engine::Engine;
-use crate::engine::memory::Figures;
+use crate::engine::memory::{Figures, build_faults};
 use crate::engine::pubsub::Topic;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
@@ -187,6 +187,13 @@ fn server(engine: &mut Engine, lines: &mut Lines) {
     let uptime_seconds = reading.monotonic_us.saturating_sub(identity.started_us) / 1_000_000;
     lines.add("redis_version", REDIS_VERSION);
     lines.add("mayfly_version", MAYFLY_VERSION);
+    let faults = build_faults();
+    let build = if faults.is_empty() {
+        "as measured".to_owned()
+    } else {
+        faults.join("; ")
+    };
+    lines.add("mayfly_build", build);
     lines.add("redis_mode", "standalone");
     lines.add("os", &identity.os);
     lines.add("arch_bits", usize::BITS);

@@ -23,6 +23,8 @@ const CALLS_PER_STEP: usize = 500;
 const CALLS_PER_READING: usize = 50;
 /// Larger than what jemalloc keeps at hand for a thread, so that the call reaches the arena.
 const CALL_BYTES: usize = 64 * 1024;
+/// Pages of a slab of small items, as `allocator.rs` asks for.
+const SLAB_PAGES: usize = 8;
 /// Not worth returning, in bytes.
 const DIRTY_BYTES_MIN: u64 = 1 << 20;
 
@@ -52,6 +54,37 @@ pub fn figures() -> Figures {
         resident: stats::resident::read().unwrap_or(0) as u64,
         dirty: (dirty.unwrap_or(0) * page.unwrap_or(0)) as u64,
     }
+}
+
+/// What makes this process another server than the one that was measured: a build without
+/// optimization, or an allocator without its settings, which are part of the binary
+/// (`allocator.rs`) but can be overridden from outside.
+pub fn build_faults() -> Vec<&'static str> {
+    // Bin 4 is that of 64 bytes, a key's; those below may not have so large slabs.
+    let slab_bytes = b"arenas.bin.4.slab_size\0".name().read().unwrap_or(0);
+    let page_bytes: usize = b"arenas.page\0".name().read().unwrap_or(0);
+    let thp: Result<&'static str, _> = b"opt.thp\0".name().read();
+    let is_oblivious: Result<bool, _> = b"opt.cache_oblivious\0".name().read();
+    let faults = [
+        (
+            cfg!(debug_assertions),
+            "built without optimization; cargo build --release makes the fast one",
+        ),
+        (
+            !thp.is_ok_and(|thp| thp.trim_end_matches('\0') == "always"),
+            "the allocator's option thp is not always",
+        ),
+        (
+            slab_bytes != SLAB_PAGES * page_bytes,
+            "the allocator's option slab_sizes is not 1-128:8",
+        ),
+        (
+            is_oblivious != Ok(false),
+            "the allocator's option cache_oblivious is not false",
+        ),
+    ];
+    let real = faults.into_iter().filter(|(is_real, _)| *is_real);
+    real.map(|(_, text)| text).collect()
 }
 
 /// The job that keeps the allocator's clock going.

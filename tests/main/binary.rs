@@ -372,3 +372,32 @@ fn unknown_commands_that_libraries_swallow_are_logged_once_and_counted_by_name()
     assert_eq!(count(&log, "the unknown command"), 64, "{log}");
     assert_eq!(count(&log, "are not logged"), 1, "{log}");
 }
+
+/// The allocator's settings are in the binary, whatever directory it was built from.
+#[test]
+fn the_build_tells_whether_it_is_the_one_that_was_measured() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    assert!(server.info("mem_allocator").starts_with("jemalloc-5."));
+    let build = server.info("mayfly_build");
+    let unoptimized = "built without optimization; cargo build --release makes the fast one";
+    assert!(
+        ["as measured", unoptimized].contains(&build.as_str()),
+        "{build}"
+    );
+    assert_eq!(server.log().contains(unoptimized), build == unoptimized);
+    drop(server);
+    // Whoever sets them otherwise has the last word, and is told.
+    let mut command = mayfly();
+    command.env(
+        "_RJEM_MALLOC_CONF",
+        "thp:never,slab_sizes:1-128:1,cache_oblivious:true",
+    );
+    let server = Server::launch(&dir, command);
+    let build = server.info("mayfly_build");
+    for option in ["thp", "slab_sizes", "cache_oblivious"] {
+        let fault = format!("the allocator's option {option} is not");
+        assert!(build.contains(&fault), "{build}");
+        assert!(server.log().contains(&fault));
+    }
+}

@@ -365,7 +365,7 @@ impl Page {
             assert!(offset(&self.bytes, next.into()) & FREE != 0);
             next = offset(&self.bytes, next.into()) & !FREE;
         }
-        assert_eq!(free + self.len(), self.slots.into());
+        assert_eq!(free + self.len(), usize::from(self.slots));
         let slots_bytes = usize::from(self.slots) * SLOT_BYTES;
         assert!(usize::from(self.records_end) + slots_bytes <= self.bytes.len());
     }
