@@ -8,8 +8,8 @@
 //! **Huge pages for the heap.** A lookup in a large keyspace misses the TLB at every step, most of
 //! all inside a virtual machine. Redis turns them off because its forked snapshots would copy them;
 //! there is no fork here. Measured at 1,000,000 keys, pipeline 64: GET 0.66 -> 0.57 us, same RSS
-//! per key. What it costs: the first touch of a fresh 2 MiB page takes 3 ms in a virtual machine whose
-//! host takes unused memory back, and a read that waits behind it as long (benches/peers.py,
+//! per key. What it costs: the first touch of a fresh 2 MiB page takes 3 ms in a virtual machine
+//! whose host takes unused memory back, and a read that waits behind it as long (benches/peers.py,
 //! growth). Tried: another thread that touches memory ahead, which took most of these faults from
 //! the loop (growth, 99.9th percentile of reads: 3.0 -> 2.6 ms) and needed 2 to 4 MiB for it, more
 //! than 2 bytes a key: not kept.
