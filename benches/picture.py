@@ -158,6 +158,8 @@ TOP, BOTTOM = 92, 318  # of both panels
 PANELS = ((78, 300), (508, 728))  # left and right edge of each
 LABEL_STEP = 15  # between labels at the ends of lines
 
+# Redis' lines are the widest and drawn first: where they meet Valkey's, both can be seen.
+
 STYLE = """
   text { font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328 }
   .heading { font-size: 15px; font-weight: 600 }
@@ -167,7 +169,7 @@ STYLE = """
   .p50 { stroke-dasharray: 1 5 }
   .name { font-weight: 600 }
   .mayfly { stroke: #0a7f5a } text.mayfly { fill: #0a7f5a; stroke: none }
-  .redis { stroke: #c9372c } text.redis { fill: #c9372c; stroke: none }
+  .redis { stroke: #c9372c; stroke-width: 6 } text.redis { fill: #c9372c; stroke: none }
   .valkey { stroke: #6f42c1 } text.valkey { fill: #6f42c1; stroke: none }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 }
