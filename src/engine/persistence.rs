@@ -34,6 +34,8 @@ struct Running {
     job: Job,
     started_ms: u64,
     dirty_at_cut: u64,
+    /// The file it replaces is set aside.
+    keeps_old: bool,
     is_waiting: bool,
 }
 
@@ -178,6 +180,7 @@ impl Engine {
         }
         persistence.started += 1;
         let nth = persistence.started;
+        let keeps_old = target.keeps_old;
         let job = Job::begin(&mut self.keyspace, &self.reading, target, nth, limit)?;
         persistence.is_scheduled = false;
         persistence.backlog_bytes = 0;
@@ -185,6 +188,7 @@ impl Engine {
             job,
             started_ms: self.reading.monotonic_us / 1000,
             dirty_at_cut: self.keyspace.changes.dirty(),
+            keeps_old,
             is_waiting: false,
         });
         log::info!("Background saving started");
@@ -213,16 +217,24 @@ impl Engine {
         }
         self.jobs.persistence.started += 1;
         let target = self.save_target();
+        let keeps_old = target.keeps_old;
         let nth = self.jobs.persistence.started;
         let job = Job::begin(&mut self.keyspace, &self.reading, target, nth, usize::MAX)
             .map_err(|error| error.to_string())?;
         let dirty = self.keyspace.changes.dirty();
         let result = job.complete(&mut self.keyspace, &self.reading);
         self.keyspace.end_cut();
-        self.note_saved(result.map(|_| ()), dirty)
+        self.note_saved(result.map(|_| ()), dirty, keeps_old)
     }
 
-    fn note_saved(&mut self, result: Result<(), String>, dirty: u64) -> Result<(), String> {
+    /// Notes how a save ended: how many changes it holds, and whether it set aside the file that
+    /// was loaded in part, which only the first one does.
+    fn note_saved(
+        &mut self,
+        result: Result<(), String>,
+        dirty: u64,
+        keeps_old: bool,
+    ) -> Result<(), String> {
         let wall_s = self.reading.wall_us.div_euclid(1_000_000);
         let now_ms = self.reading.monotonic_us / 1000;
         let persistence = &mut self.jobs.persistence;
@@ -233,7 +245,9 @@ impl Engine {
                 persistence.saves += 1;
                 persistence.failures = 0;
                 persistence.is_interrupt_refused = false;
-                persistence.lossy = None;
+                if keeps_old {
+                    persistence.lossy = None;
+                }
                 log::info!("DB saved on disk");
             }
             Err(error) => {
@@ -302,7 +316,8 @@ impl Engine {
         persistence.last_duration_ms = Some(took_ms);
         persistence.last_backlog_bytes = persistence.backlog_bytes;
         self.keyspace.end_cut();
-        let noted = self.note_saved(result.map(|_| ()), running.dirty_at_cut);
+        let (dirty, keeps_old) = (running.dirty_at_cut, running.keeps_old);
+        let noted = self.note_saved(result.map(|_| ()), dirty, keeps_old);
         if noted.is_ok() {
             log::info!("Background saving terminated with success");
         }

@@ -338,6 +338,10 @@ fn what_fits_is_loaded_and_what_does_not_is_kept_and_told() {
         info.contains("snapshot_last_load_lost_records:3 "),
         "{info}"
     );
+    // A save elsewhere is not the one that would replace it.
+    sim.engine.config.dbfilename = "other.mayfly".to_owned();
+    sim.expect("save", "+OK");
+    sim.engine.config.dbfilename = "dump.mayfly".to_owned();
     // The next save does not cost what was not loaded, and the one after it adds nothing.
     sim.script("save=>+OK\nset d 4=>+OK\nsave=>+OK");
     let aside = |nth| std::fs::read(dir.file(&format!("dump.mayfly.partly-loaded-{nth}")));
