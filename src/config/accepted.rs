@@ -178,6 +178,7 @@ const COMPATIBILITY: &str = "Mayfly follows Redis where Valkey differs";
 const FOREGROUND: &str = "Mayfly stays in the foreground";
 const FREEING: &str = "big values are always freed piece by piece";
 const HASHING: &str = "hashes are seeded at random at each start";
+const HOUSEKEEPING: &str = "housekeeping looks after all clients each time, `hz` times a second";
 const HYPERLOGLOG: &str = "there are no HyperLogLogs yet";
 const IMPORT: &str = "expiry cannot be suspended for an import";
 const LISTS: &str = "lists are not compressed";
@@ -540,6 +541,7 @@ pub const ACCEPTED: &[Accepted] = &[
     row("crash-memcheck-enabled", Mutable, YesNo, "yes", LOGGING),
     row("daemonize", Immutable, YesNo, "no", FOREGROUND),
     row("disable-thp", Immutable, YesNo, "yes", PROCESS),
+    row("dynamic-hz", Mutable, YesNo, "yes", HOUSEKEEPING),
     row(
         "dual-channel-replication-enabled",
         Mutable,

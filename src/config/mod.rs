@@ -127,8 +127,6 @@ pub struct Config {
     pub notify_keyspace_events: NotifyFlags,
     /// Housekeeping rounds per second, 1 to 500.
     pub hz: u32,
-    /// Whether `hz` follows the number of clients.
-    pub is_hz_dynamic: bool,
     /// How much CPU expiry may take, 1 to 10.
     pub active_expire_effort: u32,
     /// Which clock deadlines follow.
@@ -196,7 +194,6 @@ impl Default for Config {
             stop_writes_on_save_error: false,
             notify_keyspace_events: NotifyFlags::NONE,
             hz: 10,
-            is_hz_dynamic: true,
             active_expire_effort: 1,
             expire_clock: ExpireClock::Monotonic,
             expire_lag_ms_max: 100,

@@ -471,14 +471,6 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
-        name: "dynamic-hz",
-        values: "yes|no",
-        help: "Does housekeeping more often when there are many clients.",
-        access: Access::Mutable,
-        get: |c| name_of(c.is_hz_dynamic, YES_NO),
-        set: |c, a| yes_no(a).map(|v| c.is_hz_dynamic = v),
-    },
-    Setting {
         name: "enable-debug-command",
         values: "no|yes|local",
         help: "Who may use DEBUG: nobody, everybody or clients on this machine.",
