@@ -42,7 +42,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Lets fields of a hash live for a number of seconds from now.",
+        summary: "Sets the time to live of hash fields, in seconds.",
         args: &[
             Arg::key("key"),
             Arg::new("seconds", ArgKind::Integer),
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Lets fields of a hash live for a number of milliseconds from now.",
+        summary: "Sets the time to live of hash fields, in milliseconds.",
         args: &[
             Arg::key("key"),
             Arg::new("milliseconds", ArgKind::Integer),
@@ -80,7 +80,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Lets fields of a hash live until a moment in Unix seconds.",
+        summary: "Sets when hash fields expire, as a Unix time in seconds.",
         args: &[
             Arg::key("key"),
             Arg::new("unix-time-seconds", ArgKind::UnixTime),
@@ -99,7 +99,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Lets fields of a hash live until a moment in Unix milliseconds.",
+        summary: "Sets when hash fields expire, as a Unix time in milliseconds.",
         args: &[
             Arg::key("key"),
             Arg::new("unix-time-milliseconds", ArgKind::UnixTime),
@@ -118,7 +118,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Tells how many seconds fields of a hash have left to live.",
+        summary: "Returns the remaining time to live of hash fields, in seconds.",
         args: &[
             Arg::key("key"),
             Arg::block("fields", FIELDS).token("FIELDS"),
@@ -135,7 +135,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Tells how many milliseconds fields of a hash have left to live.",
+        summary: "Returns the remaining time to live of hash fields, in milliseconds.",
         args: &[
             Arg::key("key"),
             Arg::block("fields", FIELDS).token("FIELDS"),
@@ -152,7 +152,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Tells at which Unix second fields of a hash will end.",
+        summary: "Returns when hash fields expire, as Unix times in seconds.",
         args: &[
             Arg::key("key"),
             Arg::block("fields", FIELDS).token("FIELDS"),
@@ -169,7 +169,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Tells at which Unix millisecond fields of a hash will end.",
+        summary: "Returns when hash fields expire, as Unix times in milliseconds.",
         args: &[
             Arg::key("key"),
             Arg::block("fields", FIELDS).token("FIELDS"),
@@ -186,7 +186,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "7.4.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Takes the deadlines of fields of a hash away, so that they stay.",
+        summary: "Removes the time to live of hash fields, so that they do not expire.",
         args: &[
             Arg::key("key"),
             Arg::block("fields", FIELDS).token("FIELDS"),
@@ -206,7 +206,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "8.0.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Reads fields of a hash and changes when they end.",
+        summary: "Returns the values of hash fields and sets or removes their time to live.",
         args: &[
             Arg::key("key"),
             Arg::one_of("expiration", GETEX_EXPIRATION).optional(),
@@ -224,7 +224,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "8.0.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Gives fields of a hash values and sets when they end.",
+        summary: "Sets hash fields together with their time to live.",
         args: &[
             Arg::key("key"),
             Arg::one_of("condition", HSETEX_CONDITION).optional(),
@@ -246,7 +246,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Hash,
         since: "8.0.0",
         complexity: "O(N) with N the number of fields",
-        summary: "Reads fields of a hash and removes them, and the hash with its last one.",
+        summary: "Returns the values of hash fields and removes the fields.",
         args: &[
             Arg::key("key"),
             Arg::block("fields", FIELDS).token("FIELDS"),

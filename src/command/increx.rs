@@ -33,7 +33,7 @@ pub const COMMANDS: &[Row] = &[Row {
     group: Group::String,
     since: "8.8.0",
     complexity: "O(1)",
-    summary: "Adds to the number at a key within bounds, and may change its deadline.",
+    summary: "Increments a number within bounds, and may set its time to live.",
     args: &[
         Arg::key("key"),
         Arg::one_of(

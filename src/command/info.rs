@@ -35,7 +35,7 @@ pub const COMMANDS: &[Row] = &[Row {
     group: Group::Server,
     since: "1.0.0",
     complexity: "O(1)",
-    summary: "Reports the server's state and counters, all or the sections named.",
+    summary: "Returns the server's state and counters, by section.",
     args: &[Arg::new("section", ArgKind::String).optional().multiple()],
     subcommands: &[],
     handler: OnEngine(info),

@@ -23,7 +23,7 @@ pub const COMMANDS: &[Row] = &[Row {
     group: Group::Server,
     since: "2.8.13",
     complexity: "O(N) with N the number of commands",
-    summary: "Describes every command the server has.",
+    summary: "Returns a description of every command.",
     args: &[],
     subcommands: COMMAND,
     handler: Handler::Engine(command),
@@ -40,7 +40,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "2.8.13",
         complexity: "O(1)",
-        summary: "Tells how many commands the server has.",
+        summary: "Returns how many commands the server has.",
         args: &[],
         subcommands: &[],
         handler: Handler::Engine(command_count),
@@ -54,7 +54,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "7.0.0",
         complexity: "O(N) with N the number of commands",
-        summary: "Names the server's commands, all or those a filter selects.",
+        summary: "Returns the names of all commands, or of those that match a filter.",
         args: &[Arg::one_of("filterby", LIST_FILTER)
             .token("FILTERBY")
             .optional()],
@@ -70,7 +70,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "2.8.13",
         complexity: "O(N) with N the number of commands asked for",
-        summary: "Describes the commands named, or all of them.",
+        summary: "Returns a description of the given commands, or of all.",
         args: &[Arg::new("command-name", ArgKind::String)
             .optional()
             .multiple()],
@@ -86,7 +86,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "7.0.0",
         complexity: "O(N) with N the number of commands asked for",
-        summary: "Gives the documentation of the commands named, or of all.",
+        summary: "Returns the documentation of the given commands, or of all.",
         args: &[Arg::new("command-name", ArgKind::String)
             .optional()
             .multiple()],
@@ -102,7 +102,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "2.8.13",
         complexity: "O(N) with N the number of arguments",
-        summary: "Picks the keys out of a complete command line.",
+        summary: "Returns the keys in a complete command line.",
         args: &[
             Arg::new("command", ArgKind::String),
             Arg::new("arg", ArgKind::String).optional().multiple(),
@@ -119,7 +119,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "7.0.0",
         complexity: "O(N) with N the number of arguments",
-        summary: "Picks the keys out of a complete command line and tells how each is used.",
+        summary: "Returns the keys in a complete command line and how each is used.",
         args: &[
             Arg::new("command", ArgKind::String),
             Arg::new("arg", ArgKind::String).optional().multiple(),
@@ -136,7 +136,7 @@ const COMMAND: &[Row] = &[
         group: Group::Server,
         since: "5.0.0",
         complexity: "O(1)",
-        summary: "Lists the subcommands of COMMAND with a line on each.",
+        summary: "Lists the subcommands of COMMAND, each with a short description.",
         args: &[],
         subcommands: &[],
         handler: Handler::Engine(help),

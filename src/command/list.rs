@@ -33,7 +33,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(1) for each element added",
-        summary: "Adds elements at the left end of a list, one after another.",
+        summary: "Adds elements to the head of a list, one after another.",
         args: &[
             Arg::key("key"),
             Arg::new("element", ArgKind::String).multiple(),
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(1) for each element added",
-        summary: "Adds elements at the right end of a list.",
+        summary: "Adds elements to the tail of a list.",
         args: &[
             Arg::key("key"),
             Arg::new("element", ArgKind::String).multiple(),
@@ -67,7 +67,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "2.2.0",
         complexity: "O(1) for each element added",
-        summary: "Adds elements at the left end of a list that exists.",
+        summary: "Adds elements to the head of a list if the list exists.",
         args: &[
             Arg::key("key"),
             Arg::new("element", ArgKind::String).multiple(),
@@ -84,7 +84,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "2.2.0",
         complexity: "O(1) for each element added",
-        summary: "Adds elements at the right end of a list that exists.",
+        summary: "Adds elements to the tail of a list if the list exists.",
         args: &[
             Arg::key("key"),
             Arg::new("element", ArgKind::String).multiple(),
@@ -101,7 +101,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(1) for each element returned",
-        summary: "Takes elements from the left end of a list.",
+        summary: "Removes and returns elements from the head of a list.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer)
@@ -120,7 +120,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(1) for each element returned",
-        summary: "Takes elements from the right end of a list.",
+        summary: "Removes and returns elements from the tail of a list.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer)
@@ -139,7 +139,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(1)",
-        summary: "Tells how many elements a list has.",
+        summary: "Returns how many elements a list has.",
         args: &[Arg::key("key")],
         subcommands: &[],
         handler: Data(llen),
@@ -153,7 +153,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(S+N) with S the distance from the nearer end and N the number of elements",
-        summary: "Reads the elements between two indices, both included.",
+        summary: "Returns the elements of a list between two indices, both included.",
         args: &[
             Arg::key("key"),
             Arg::new("start", ArgKind::Integer),
@@ -171,7 +171,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(N) with N the distance of the element from the nearer end",
-        summary: "Reads the element at an index.",
+        summary: "Returns the element at an index of a list.",
         args: &[Arg::key("key"), Arg::new("index", ArgKind::Integer)],
         subcommands: &[],
         handler: Data(lindex),
@@ -185,7 +185,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(N) with N the distance of the element from the nearer end",
-        summary: "Replaces the element at an index.",
+        summary: "Replaces the element at an index of a list.",
         args: &[
             Arg::key("key"),
             Arg::new("index", ArgKind::Integer),
@@ -203,7 +203,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "2.2.0",
         complexity: "O(N) with N the number of elements before the pivot",
-        summary: "Inserts an element before or after the first one that equals the pivot.",
+        summary: "Inserts an element before or after a given element of a list.",
         args: &[
             Arg::key("key"),
             Arg::one_of("where", BEFORE_AFTER),
@@ -222,7 +222,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(N) with N the length of the list",
-        summary: "Removes elements that equal the one given.",
+        summary: "Removes the elements of a list that equal a given one.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer),
@@ -240,7 +240,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.0.0",
         complexity: "O(N) with N the number of elements removed",
-        summary: "Removes the elements that are not between two indices.",
+        summary: "Trims a list to the elements between two indices.",
         args: &[
             Arg::key("key"),
             Arg::new("start", ArgKind::Integer),
@@ -258,7 +258,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "6.0.6",
         complexity: "O(N) with N the number of elements compared",
-        summary: "Finds the indices of elements that equal the one given.",
+        summary: "Returns the indices of the elements of a list that equal a given one.",
         args: &[
             Arg::key("key"),
             Arg::new("element", ArgKind::String),
@@ -280,7 +280,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "6.2.0",
         complexity: "O(1)",
-        summary: "Moves an element from an end of a list to an end of another.",
+        summary: "Moves an element from one end of a list to an end of another list.",
         args: &[
             Arg::key("source"),
             Arg::key("destination").key_spec(1),
@@ -299,7 +299,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "1.2.0",
         complexity: "O(1)",
-        summary: "Moves the last element of a list to the front of another.",
+        summary: "Moves the last element of a list to the head of another list.",
         args: &[Arg::key("source"), Arg::key("destination").key_spec(1)],
         subcommands: &[],
         handler: Data(rpoplpush),
@@ -317,7 +317,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "7.0.0",
         complexity: "O(N+M) with N the number of keys and M the number of elements",
-        summary: "Takes elements of the first list that exists.",
+        summary: "Removes and returns elements from the first of several lists that exists.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),
@@ -341,7 +341,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "2.0.0",
         complexity: "O(N) with N the number of keys",
-        summary: "Takes the first element of the first list that exists, or waits until one does.",
+        summary: "Removes the first element from the first list that exists, or waits for one.",
         args: &[
             Arg::key("key").multiple(),
             Arg::new("timeout", ArgKind::Double),
@@ -361,7 +361,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "2.0.0",
         complexity: "O(N) with N the number of keys",
-        summary: "Takes the last element of the first list that exists, or waits until one does.",
+        summary: "Removes the last element from the first list that exists, or waits for one.",
         args: &[
             Arg::key("key").multiple(),
             Arg::new("timeout", ArgKind::Double),
@@ -378,7 +378,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "6.2.0",
         complexity: "O(1)",
-        summary: "Moves an element from one list to another, or waits until there is one.",
+        summary: "Moves an element from one list to another, or waits for one to come.",
         args: &[
             Arg::key("source"),
             Arg::key("destination").key_spec(1),
@@ -398,7 +398,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "2.2.0",
         complexity: "O(1)",
-        summary: "Moves the last element of a list to another, or waits until there is one.",
+        summary: "Moves the last element of a list to another list, or waits for one to come.",
         args: &[
             Arg::key("source"),
             Arg::key("destination").key_spec(1),
@@ -420,7 +420,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::List,
         since: "7.0.0",
         complexity: "O(N+M) with N the number of keys and M the number of elements",
-        summary: "Takes elements of the first list that exists, or waits until one does.",
+        summary: "Removes elements from the first of several lists that exists, or waits for one.",
         args: &[
             Arg::new("timeout", ArgKind::Double),
             Arg::new("numkeys", ArgKind::Integer),

@@ -27,7 +27,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Server,
         since: "2.6.0",
         complexity: "O(1)",
-        summary: "Tells the server's clock, in seconds and microseconds.",
+        summary: "Returns the server's time, as Unix seconds and microseconds.",
         args: &[],
         subcommands: &[],
         handler: OnEngine(time),
@@ -41,7 +41,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Server,
         since: "2.8.12",
         complexity: "O(1)",
-        summary: "Tells whether the server is a master or a replica, and of whom.",
+        summary: "Returns the server's role in replication: always master.",
         args: &[],
         subcommands: &[],
         handler: OnEngine(role),
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Server,
         since: "5.0.0",
         complexity: "",
-        summary: "Draws something and names the server's version.",
+        summary: "Returns a drawing with the server's version.",
         args: &[Arg::new("version", ArgKind::Integer)
             .token("VERSION")
             .optional()],
@@ -103,7 +103,7 @@ const MEMORY: &[Row] = &[
         group: Group::Server,
         since: "4.0.0",
         complexity: "O(N) with N the number of samples",
-        summary: "Estimates how many bytes a key and its value take.",
+        summary: "Returns how many bytes of memory a key and its value take.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer)
@@ -122,7 +122,7 @@ const MEMORY: &[Row] = &[
         group: Group::Server,
         since: "4.0.0",
         complexity: "O(1)",
-        summary: "Lists the subcommands of MEMORY with a line on each.",
+        summary: "Lists the subcommands of MEMORY, each with a short description.",
         args: &[],
         subcommands: &[],
         handler: OnEngine(memory_help),

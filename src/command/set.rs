@@ -31,7 +31,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members",
-        summary: "Adds members to a set, making the set if there is none.",
+        summary: "Adds members to a set; creates the set if it is missing.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String).multiple(),
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members",
-        summary: "Removes members of a set, and the set with its last one.",
+        summary: "Removes members from a set; a set that becomes empty is deleted.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String).multiple(),
@@ -65,7 +65,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the size of the set",
-        summary: "Lists the members of a set.",
+        summary: "Returns all members of a set.",
         args: &[Arg::key("key")],
         subcommands: &[],
         handler: Data(smembers),
@@ -79,7 +79,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(1)",
-        summary: "Tells whether a set has a member.",
+        summary: "Checks whether a string is a member of a set.",
         args: &[Arg::key("key"), Arg::new("member", ArgKind::String)],
         subcommands: &[],
         handler: Data(sismember),
@@ -93,7 +93,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "6.2.0",
         complexity: "O(N) with N the number of strings",
-        summary: "Tells of each of several strings whether it is a member of a set.",
+        summary: "Checks for each of several strings whether it is a member of a set.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String).multiple(),
@@ -110,7 +110,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(1)",
-        summary: "Tells how many members a set has.",
+        summary: "Returns how many members a set has.",
         args: &[Arg::key("key")],
         subcommands: &[],
         handler: Data(scard),
@@ -127,7 +127,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members; O(1) for one",
-        summary: "Removes random members of a set and returns them.",
+        summary: "Removes random members from a set and returns them.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer)
@@ -146,7 +146,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members picked",
-        summary: "Picks members of a set at random, all different or independently.",
+        summary: "Returns random members of a set, with or without repetition.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer)
@@ -186,7 +186,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N*M) at worst, with N the size of the smallest set and M the number of sets",
-        summary: "Lists the members that several sets have in common.",
+        summary: "Returns the intersection of several sets.",
         args: &[Arg::key("key").multiple()],
         subcommands: &[],
         handler: Data(sinter),
@@ -200,7 +200,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "7.0.0",
         complexity: "O(N*M) at worst, with N the size of the smallest set and M the number of sets",
-        summary: "Counts the members that several sets have in common, up to a limit.",
+        summary: "Returns the size of the intersection of several sets, up to a limit.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),
@@ -220,7 +220,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members of all sets",
-        summary: "Lists the members of any of several sets.",
+        summary: "Returns the union of several sets.",
         args: &[Arg::key("key").multiple()],
         subcommands: &[],
         handler: Data(sunion),
@@ -234,7 +234,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members of all sets",
-        summary: "Lists the members of the first of several sets that are in none of the others.",
+        summary: "Returns the members of the first set that are in none of the others.",
         args: &[Arg::key("key").multiple()],
         subcommands: &[],
         handler: Data(sdiff),
@@ -251,7 +251,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N*M) at worst, with N the size of the smallest set and M the number of sets",
-        summary: "Stores the members that several sets have in common.",
+        summary: "Stores the intersection of several sets under a key.",
         args: &[
             Arg::key("destination"),
             Arg::key("key").key_spec(1).multiple(),
@@ -271,7 +271,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members of all sets",
-        summary: "Stores the members of any of several sets.",
+        summary: "Stores the union of several sets under a key.",
         args: &[
             Arg::key("destination"),
             Arg::key("key").key_spec(1).multiple(),
@@ -291,7 +291,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "1.0.0",
         complexity: "O(N) with N the number of members of all sets",
-        summary: "Stores the members of the first of several sets that are in none of the others.",
+        summary: "Stores the members of the first set that are in none of the others.",
         args: &[
             Arg::key("destination"),
             Arg::key("key").key_spec(1).multiple(),
@@ -308,7 +308,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Set,
         since: "2.8.0",
         complexity: "O(1) for each call; O(N) for a full iteration, with N the number of members",
-        summary: "Walks through the members of a set in steps, each resumed by a cursor.",
+        summary: "Iterates over the members of a set with a cursor.",
         args: &[
             Arg::key("key"),
             Arg::new("cursor", ArgKind::Integer),

@@ -48,7 +48,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Generic,
         since: "1.0.0",
         complexity: "O(N*log(N)+M) with N the number of elements and M the number returned",
-        summary: "Sorts the elements of a list, set or sorted set, and answers or stores them.",
+        summary: "Sorts the elements of a list, set or sorted set, and returns or stores them.",
         args: &[
             Arg::key("key"),
             BY,
@@ -81,7 +81,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::Generic,
         since: "7.0.0",
         complexity: "O(N*log(N)+M) with N the number of elements and M the number returned",
-        summary: "Sorts the elements of a list, set or sorted set without storing them.",
+        summary: "Returns the elements of a list, set or sorted set in sorted order.",
         args: &[Arg::key("key"), BY, LIMIT, GET, ORDER, ALPHA],
         subcommands: &[],
         handler: Data(sort_ro),

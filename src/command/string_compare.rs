@@ -29,7 +29,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::String,
         since: "7.0.0",
         complexity: "O(N*M) with N and M the lengths of the two strings",
-        summary: "Finds the longest sequence of bytes that two strings have in common.",
+        summary: "Returns the longest common subsequence of two strings.",
         args: &[
             Arg::key("key1"),
             Arg::key("key2"),
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::String,
         since: "8.4.0",
         complexity: "O(N) with N the length of the string",
-        summary: "Tells the XXH3 digest of the string at a key.",
+        summary: "Returns the XXH3 digest of the string at a key.",
         args: &[Arg::key("key")],
         subcommands: &[],
         handler: Data(digest),
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::String,
         since: "8.4.0",
         complexity: "O(1) with IFEQ and IFNE; O(N) with a digest, N being the string's length",
-        summary: "Removes a key, if need be only if it holds a certain string or another.",
+        summary: "Deletes a key, if wanted only when its string or digest compares as given.",
         args: &[
             Arg::key("key"),
             Arg::one_of("condition", DELEX_CONDITION).optional(),

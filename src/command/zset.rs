@@ -30,7 +30,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(log N) for each member given, with N the number of members",
-        summary: "Adds members to a sorted set, which is made if there is none, or changes scores.",
+        summary: "Adds members to a sorted set, or changes their scores.",
         args: &[
             Arg::key("key"),
             Arg::one_of("condition", CONDITION)
@@ -58,7 +58,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(log N) with N the number of members",
-        summary: "Adds to the score of a member of a sorted set; a missing one counts as 0.",
+        summary: "Increments the score of a member; a missing member counts as 0.",
         args: &[
             Arg::key("key"),
             Arg::new("increment", ArgKind::Integer),
@@ -76,7 +76,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(M log N) with N the number of members and M of those removed",
-        summary: "Removes members from a sorted set.",
+        summary: "Removes members from a sorted set; one that becomes empty is deleted.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String).multiple(),
@@ -93,7 +93,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(1)",
-        summary: "Reads the score of a member of a sorted set.",
+        summary: "Returns the score of a member of a sorted set.",
         args: &[Arg::key("key"), Arg::new("member", ArgKind::String)],
         subcommands: &[],
         handler: Data(zscore),
@@ -107,7 +107,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(M) with M the number of members asked for",
-        summary: "Reads the scores of several members of a sorted set.",
+        summary: "Returns the scores of several members of a sorted set.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String).multiple(),
@@ -124,7 +124,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(1)",
-        summary: "Tells how many members a sorted set has.",
+        summary: "Returns how many members a sorted set has.",
         args: &[Arg::key("key")],
         subcommands: &[],
         handler: Data(zcard),
@@ -138,7 +138,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.0.0",
         complexity: "O(log N) with N the number of members",
-        summary: "Tells how many members of a sorted set have a score between two bounds.",
+        summary: "Returns how many members of a sorted set have scores between two bounds.",
         args: &[
             Arg::key("key"),
             Arg::new("min", ArgKind::Double),
@@ -156,7 +156,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.8.9",
         complexity: "O(log N) with N the number of members",
-        summary: "Tells how many members of a sorted set of equal scores lie between two others.",
+        summary: "Returns how many members are in a lexicographical range; scores must be equal.",
         args: &[
             Arg::key("key"),
             Arg::new("min", ArgKind::String),
@@ -174,7 +174,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.0.0",
         complexity: "O(log N) with N the number of members",
-        summary: "Tells how many members of a sorted set come before one of them.",
+        summary: "Returns the rank of a member, from the lowest score up.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String),
@@ -192,7 +192,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.0.0",
         complexity: "O(log N) with N the number of members",
-        summary: "Tells how many members of a sorted set come after one of them.",
+        summary: "Returns the rank of a member, from the highest score down.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String),
@@ -210,7 +210,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(M log N) with N the number of members and M of those drawn",
-        summary: "Draws members of a sorted set at random.",
+        summary: "Returns random members of a sorted set, with or without repetition.",
         args: &[Arg::key("key"), Arg::block("options", OPTIONS).optional()],
         subcommands: &[],
         handler: Data(zrandmember),
@@ -224,7 +224,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.8.0",
         complexity: "O(1) for each call, O(N) for all of N members",
-        summary: "Walks through a sorted set step by step, while it may change.",
+        summary: "Iterates over the members of a sorted set with a cursor.",
         args: &[
             Arg::key("key"),
             Arg::new("cursor", ArgKind::Integer),

@@ -34,7 +34,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(N + M log M) with N the members of all sets and M of the result",
-        summary: "Reads the union of sets and sorted sets, scores combined.",
+        summary: "Returns the union of several sets or sorted sets, with combined scores.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),
@@ -59,7 +59,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(N K + M log M): N members in the smallest of K sets, M in the result",
-        summary: "Reads the intersection of sets and sorted sets, scores combined.",
+        summary: "Returns the intersection of sets or sorted sets, with combined scores.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),
@@ -84,7 +84,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(N K + M log M): N members in the first of K sets, M in the result",
-        summary: "Reads the members of the first set or sorted set that are in none of the rest.",
+        summary: "Returns the members of the first sorted set that are in none of the others.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),
@@ -105,7 +105,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.0.0",
         complexity: "O(N + M log M) with N the members of all sets and M of the result",
-        summary: "Stores the union of sets and sorted sets, scores combined.",
+        summary: "Stores the union of several sets or sorted sets, with combined scores.",
         args: &[
             Arg::key("destination"),
             Arg::new("numkeys", ArgKind::Integer),
@@ -133,7 +133,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.0.0",
         complexity: "O(N K + M log M): N members in the smallest of K sets, M in the result",
-        summary: "Stores the intersection of sets and sorted sets, scores combined.",
+        summary: "Stores the intersection of sets or sorted sets, with combined scores.",
         args: &[
             Arg::key("destination"),
             Arg::new("numkeys", ArgKind::Integer),
@@ -161,7 +161,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(N K + M log M): N members in the first of K sets, M in the result",
-        summary: "Stores the members of the first set or sorted set that are in none of the rest.",
+        summary: "Stores the members of the first sorted set that are in none of the others.",
         args: &[
             Arg::key("destination"),
             Arg::new("numkeys", ArgKind::Integer),
@@ -179,7 +179,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "7.0.0",
         complexity: "O(N K) with N the members of the smallest set and K the number of sets",
-        summary: "Tells how many members the intersection of sets and sorted sets has.",
+        summary: "Returns the size of the intersection of sorted sets, up to a limit.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),

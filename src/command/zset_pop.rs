@@ -32,7 +32,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "5.0.0",
         complexity: "O(M log N) with N the number of members and M of those taken",
-        summary: "Takes the members of the least scores out of a sorted set.",
+        summary: "Removes and returns the members with the lowest scores.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer).optional(),
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "5.0.0",
         complexity: "O(M log N) with N the number of members and M of those taken",
-        summary: "Takes the members of the greatest scores out of a sorted set.",
+        summary: "Removes and returns the members with the highest scores.",
         args: &[
             Arg::key("key"),
             Arg::new("count", ArgKind::Integer).optional(),
@@ -73,7 +73,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "7.0.0",
         complexity: "O(K + M log N) with K the keys, N the members and M those taken",
-        summary: "Takes members off an end of the first of several sorted sets that exists.",
+        summary: "Removes members with the lowest or highest scores from the first that exists.",
         args: &[
             Arg::new("numkeys", ArgKind::Integer),
             Arg::key("key").multiple(),
@@ -97,7 +97,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "5.0.0",
         complexity: "O(log N) with N the number of members",
-        summary: "Takes the least member out of one of several sorted sets, or waits for one.",
+        summary: "Removes the member with the lowest score from a sorted set, or waits for one.",
         args: &[
             Arg::key("key").multiple(),
             Arg::new("timeout", ArgKind::Double),
@@ -117,7 +117,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "5.0.0",
         complexity: "O(log N) with N the number of members",
-        summary: "Takes the greatest member out of one of several sorted sets, or waits for one.",
+        summary: "Removes the member with the highest score from a sorted set, or waits for one.",
         args: &[
             Arg::key("key").multiple(),
             Arg::new("timeout", ArgKind::Double),
@@ -138,7 +138,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "7.0.0",
         complexity: "O(K + M log N) with K the keys, N the members and M those taken",
-        summary: "Takes members off an end of one of several sorted sets, or waits for some.",
+        summary: "Removes members with the lowest or highest scores, or waits for some.",
         args: &[
             Arg::new("timeout", ArgKind::Double),
             Arg::new("numkeys", ArgKind::Integer),

@@ -27,7 +27,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(log N + M) with N the number of members and M of those read",
-        summary: "Reads the members of a sorted set between two ranks, scores or members.",
+        summary: "Returns a range of a sorted set, by rank, score or member.",
         args: &[
             Arg::key("key"),
             Arg::new("start", ArgKind::String),
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(log N + M) with N the number of members and M of those read",
-        summary: "Reads the members of a sorted set between two ranks, downwards.",
+        summary: "Returns the members in a range of ranks, from the highest score down.",
         args: &[
             Arg::key("key"),
             Arg::new("start", ArgKind::Integer),
@@ -71,7 +71,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.0.5",
         complexity: "O(log N + M) with N the number of members and M of those read",
-        summary: "Reads the members of a sorted set between two scores.",
+        summary: "Returns the members with scores in a range.",
         args: &[
             Arg::key("key"),
             Arg::new("min", ArgKind::Double),
@@ -93,7 +93,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.2.0",
         complexity: "O(log N + M) with N the number of members and M of those read",
-        summary: "Reads the members of a sorted set between two scores, downwards.",
+        summary: "Returns the members with scores in a range, from the highest score down.",
         args: &[
             Arg::key("key"),
             Arg::new("max", ArgKind::Double),
@@ -113,7 +113,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.8.9",
         complexity: "O(log N + M) with N the number of members and M of those read",
-        summary: "Reads members of a sorted set of equal scores between two others.",
+        summary: "Returns the members in a lexicographical range; scores must be equal.",
         args: &[
             Arg::key("key"),
             Arg::new("min", ArgKind::String),
@@ -132,7 +132,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.8.9",
         complexity: "O(log N + M) with N the number of members and M of those read",
-        summary: "Reads members of a sorted set of equal scores between two others, downwards.",
+        summary: "Returns the members in a lexicographical range, in reverse order.",
         args: &[
             Arg::key("key"),
             Arg::new("max", ArgKind::String),
@@ -154,7 +154,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "6.2.0",
         complexity: "O(log N + M log M) with N the number of members and M of those stored",
-        summary: "Stores a part of a sorted set under another key.",
+        summary: "Stores a range of a sorted set under another key.",
         args: &[
             Arg::key("dst"),
             Arg::key("src").key_spec(1),
@@ -176,7 +176,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.0.0",
         complexity: "O(M log N) with N the number of members and M of those removed",
-        summary: "Removes the members of a sorted set between two ranks.",
+        summary: "Removes the members in a range of ranks.",
         args: &[
             Arg::key("key"),
             Arg::new("start", ArgKind::Integer),
@@ -194,7 +194,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "1.2.0",
         complexity: "O(M log N) with N the number of members and M of those removed",
-        summary: "Removes the members of a sorted set between two scores.",
+        summary: "Removes the members with scores in a range.",
         args: &[
             Arg::key("key"),
             Arg::new("min", ArgKind::Double),
@@ -212,7 +212,7 @@ pub const COMMANDS: &[Row] = &[
         group: Group::SortedSet,
         since: "2.8.9",
         complexity: "O(M log N) with N the number of members and M of those removed",
-        summary: "Removes members of a sorted set of equal scores between two others.",
+        summary: "Removes the members in a lexicographical range; scores must be equal.",
         args: &[
             Arg::key("key"),
             Arg::new("min", ArgKind::String),
