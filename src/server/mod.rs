@@ -249,7 +249,7 @@ impl<'a> Server<'a> {
                         if !was_refused {
                             log::warn!("Accepting client connection: {error}");
                         }
-                        // Who waits has been reported by the poll, which will not do so again.
+                        // The poll has reported the waiting clients, and will not do so again.
                         self.accept_again_us = Some(now_us + ACCEPT_AGAIN_US);
                         break;
                     }
@@ -350,7 +350,7 @@ impl<'a> Server<'a> {
             let Some(Some(connection)) = self.connections.get_mut(key) else {
                 continue;
             };
-            // Who is thrown out learns nothing more.
+            // A client that is being disconnected gets no further replies.
             if session.closing == Closing::Now {
                 continue;
             }
@@ -387,7 +387,7 @@ impl<'a> Server<'a> {
                 connection.deregister(self.poll.registry());
             }
             self.engine.disconnect(key);
-            // There is a descriptor again for one who waits.
+            // A file descriptor is free again: accept the next waiting client.
             self.is_accepting |= self.accept_again_us.is_some();
         }
     }
@@ -397,7 +397,7 @@ impl Stream {
     /// Sends a last line to a client that is not admitted.
     fn refuse(&mut self, text: &str) {
         use std::io::Write;
-        // It is closed in any case; a client that cannot take 400 bytes learns nothing.
+        // It is closed in any case; a client that cannot take 400 bytes is not told why.
         let _ = match self {
             Stream::Tcp(stream) => stream.write(text.as_bytes()),
             Stream::Unix(stream) => stream.write(text.as_bytes()),
