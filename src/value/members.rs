@@ -152,13 +152,13 @@ impl Members {
         self.len == 0
     }
 
-    /// The hash the other operations want.
+    /// Hash of a member or field, which the other operations want.
     #[inline]
     pub fn hash(&self, member: &[u8]) -> u64 {
         self.placement.hash(member)
     }
 
-    /// The same, of a string whose hash may have been worked out already.
+    /// Hash of a member or field, which may have been computed ahead of its command.
     #[inline]
     pub fn hash_with(&self, ahead: Ahead, member: &[u8]) -> u64 {
         ahead.of(member).unwrap_or_else(|| self.hash(member))

@@ -54,9 +54,10 @@ pub const ARENA_BYTES_MAX: usize = 32 * 1024;
 const LIVE_BYTES_MAX: usize = ARENA_BYTES_MAX / 8 * 7;
 /// The longest string kept in the arena.
 const SHORT_MAX: usize = 1024;
-/// An arena may have a fourth part of holes,
+/// An arena is compacted when a quarter of it is holes, and before it grows if an eighth is:
+/// otherwise members that come and go would cost memory.
 const HOLES_SHARE: usize = 4;
-/// but does not grow with more than an eighth: members that come and go would cost memory.
+/// The share of holes with which an arena does not grow (see above).
 const HOLES_SHARE_TO_GROW: usize = 8;
 
 const MEMBER_LONG: u8 = 1 << 0;

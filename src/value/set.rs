@@ -296,7 +296,7 @@ impl<'a> SetRef<'a> {
         self.contains_with(Ahead::NONE, member)
     }
 
-    /// The same, if the hash may have been worked out already.
+    /// Whether this is a member; its hash may have been computed ahead of the command.
     pub fn contains_with(self, ahead: Ahead, member: &[u8]) -> bool {
         match self {
             SetRef::Intset(set) => {

@@ -95,7 +95,7 @@ impl Zset {
         }
     }
 
-    /// The same, so many of them, handed to `found`.
+    /// Hands `count` members and scores from a rank on to `found`.
     #[inline]
     pub fn visit(
         &self,

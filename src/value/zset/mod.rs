@@ -159,7 +159,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// The same, so many of them, handed to `found`, which is cheaper.
+    /// Hands `count` members and scores from a rank on to `found`; cheaper than [`ZsetRef::iter`].
     #[inline]
     pub fn visit(
         self,
