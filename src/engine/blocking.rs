@@ -68,7 +68,7 @@ pub enum Nothing {
     NullArray,
 }
 
-/// Who waits for one key.
+/// The clients that wait for one key.
 #[derive(Default)]
 struct Waiting {
     clients: BTreeMap<Ticket, SessionKey>,
@@ -79,9 +79,9 @@ struct Waiting {
 /// All waiting clients.
 #[derive(Default)]
 pub struct Blocking {
-    /// Who waits for which key, by database.
+    /// The waiting clients, by database and key.
     dbs: BTreeMap<u16, BTreeMap<Box<[u8]>, Waiting>>,
-    /// When who gives up; at the same time, in order of arrival.
+    /// Clients by the end of their wait; those with the same end in order of arrival.
     timeouts: BTreeMap<(u64, Ticket), SessionKey>,
     /// Keys that have changed and are waited for, in order.
     ready: VecDeque<(u16, Box<[u8]>)>,
@@ -127,8 +127,8 @@ impl Blocking {
         Some((db, key))
     }
 
-    /// Who waits for a key, next in order after whoever has this ticket; the first for
-    /// [`Ticket::default`], which nobody has.
+    /// The client that waits for a key, next in order after that with this ticket; the first for
+    /// [`Ticket::default`], which no client has.
     pub fn next_waiting(&self, db: u16, key: &[u8], after: Ticket) -> Option<(Ticket, SessionKey)> {
         let waiting = self.dbs.get(&db)?.get(key)?;
         let later = (Bound::Excluded(after), Bound::Unbounded);

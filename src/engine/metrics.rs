@@ -20,7 +20,7 @@ pub const ERROR_KINDS_MAX: usize = 128;
 
 /// Names of unknown commands that are counted apart and logged; all others are counted together.
 pub const UNKNOWN_NAMES_MAX: usize = 64;
-/// As much of a name is kept, in bytes.
+/// At most this much of an unknown command's name is kept, in bytes.
 pub const UNKNOWN_NAME_BYTES_MAX: usize = 64;
 
 /// Commands that clients asked for in vain. Many libraries swallow the error, so that whoever runs

@@ -96,11 +96,11 @@ pub struct Engine {
     pub config: Config,
     /// The instant of the running command.
     pub reading: Reading,
-    /// Who listens to what.
+    /// Subscriptions to channels and patterns.
     pub pubsub: PubSub,
-    /// Who watches which keys.
+    /// Watched keys and the clients that watch them.
     pub watch: Watch,
-    /// Who waits for which keys.
+    /// Keys that blocked clients wait for, and those clients.
     pub blocking: Blocking,
     /// Counters.
     pub metrics: Metrics,

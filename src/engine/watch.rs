@@ -1,8 +1,8 @@
 //! WATCH: which transactions die when a key changes.
 //!
 //! A key that expires after it was watched has changed, and so has a hash one of whose fields
-//! does. One that was dead already when it was
-//! watched has not when it is removed at last: nobody could see it before or after.
+//! does. A key that had expired already when it was watched has not changed when it is removed at
+//! last: no client could see it before or after.
 //!
 //! Invariant: a session is in a key's list iff the key is among the session's watched keys.
 
