@@ -7,7 +7,7 @@ use crate::resp::error::CommandError;
 use crate::resp::request::{ArgRange, Source};
 use crate::value::number::parse_i64;
 
-/// As many bytes of a name that is unknown are quoted by the error that says so.
+/// An error about an unknown name quotes at most this many bytes of it.
 pub const QUOTED_LEN_MAX: usize = 128;
 /// Random draws that may repeat each other, in one command.
 ///

@@ -1,4 +1,4 @@
-//! CLIENT: who is connected, under which name, and what becomes of them.
+//! CLIENT: the connected clients, their names, and how they are paused, unblocked and closed.
 //!
 //! One line of CLIENT LIST has Redis' fields in Redis' order. What does not exist here is 0 (`rbp`,
 //! `oll`, `io-thread`) or -1 (`redir`).

@@ -198,8 +198,8 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     }
     apply_all(engine);
     if engine.config.requirepass.is_empty() {
-        // Who was asked for a password that is gone would otherwise wait for it for ever. Those
-        // who are in stay in when one is set or changed.
+        // A client that was asked for the former password could otherwise never authenticate.
+        // Authenticated clients stay so when a password is set or changed.
         let sessions = engine.sessions.iter_mut();
         sessions.for_each(|(_, session)| session.is_authenticated = true);
     }

@@ -48,10 +48,10 @@ const TRANSACTION_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Row number kept in [`crate::engine::session::Request`] for a name that is no command.
 const ROW_NONE: u16 = ROW_UNKNOWN - 1;
-/// With no more arguments, and
+/// A command with at most this many arguments and at most this long a reply takes microseconds, so
+/// a batch of them shares one clock reading.
 const ARGUMENTS_SHORT: usize = 64;
-/// no longer reply, a command whose work is bounded by the two takes microseconds: a batch of them
-/// needs no reading of the clock in between.
+/// The length of a short reply, in bytes (see above).
 const REPLY_BYTES_SHORT: u64 = 16 * 1024;
 
 /// Executes what ready clients have sent, within quotas; what remains stays on the ready list.
@@ -407,7 +407,7 @@ fn execute(
     serve_waiting(engine);
 }
 
-/// Counts and logs a command that does not exist. A stranger's words are not worth it.
+/// Counts and logs a command that does not exist, unless the client has not authenticated.
 #[cold]
 fn note_unknown(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
     if !engine.sessions[key].is_authenticated {
@@ -552,7 +552,7 @@ fn admit(
     if engine.jobs.is_loading() && would_run(engine, key, entry, needs_keys) {
         return Err(CommandError::Loading);
     }
-    // PING too, as in Redis: who asks whether all is well shall learn that it is not.
+    // PING too, as in Redis: a client that asks whether all is well must be told that it is not.
     let is_refused = |entry: &Entry| entry.row.flags & flag::WRITE != 0 || entry.row.name == "ping";
     let is_failing = engine.jobs.refuses_writes(&engine.config);
     if is_failing && would_run(engine, key, entry, is_refused) {

@@ -5,7 +5,8 @@
 //! number of fields; HSETEX checks its options first, one after another. A field is answered for as
 //! the ones before it in the same command have left it.
 //!
-//! Redis: a dead field counts here until it is removed; see `store::fields` for what follows there.
+//! Redis: an expired field still counts until it is removed, with the consequences that
+//! `store::fields` lists. Here it does not exist.
 
 use super::Handler::Data;
 use super::args::Args;

@@ -1,11 +1,11 @@
-//! Keys of any type: whether they are there, what they are called, where they lie.
+//! Keys of any type: whether they exist, their names, and the databases they are in.
 //!
 //! What stays within one database works on a [`Live`]; COPY, MOVE, SWAPDB and the FLUSH commands
 //! cross databases and so see the engine. Flushed databases are freed by a job, whether ASYNC was
 //! asked for or not, so that nothing here takes time proportional to what it removes.
 //!
-//! Redis: DBSIZE counts keys whose deadline has passed; here they are not there, unless active
-//! expiry has been switched off with DEBUG SET-ACTIVE-EXPIRE.
+//! Redis: DBSIZE counts expired keys; here it does not, unless active expiry has been switched off
+//! with DEBUG SET-ACTIVE-EXPIRE.
 
 use super::Handler::{Container, Data, Engine as OnEngine};
 use super::args::Args;

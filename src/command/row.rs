@@ -435,12 +435,12 @@ impl Arg {
         }
     }
 
-    /// The same, preceded by a word.
+    /// This argument, preceded by a word.
     pub const fn token(self, token: &'static str) -> Arg {
         Arg { token, ..self }
     }
 
-    /// The same, optional.
+    /// This argument, optional.
     pub const fn optional(self) -> Arg {
         Arg {
             optional: true,
@@ -448,7 +448,7 @@ impl Arg {
         }
     }
 
-    /// The same, repeatable.
+    /// This argument, repeatable.
     pub const fn multiple(self) -> Arg {
         Arg {
             multiple: true,
@@ -456,12 +456,12 @@ impl Arg {
         }
     }
 
-    /// The same, added in a later version than the command.
+    /// This argument, added in a later version than the command.
     pub const fn since(self, since: &'static str) -> Arg {
         Arg { since, ..self }
     }
 
-    /// The same, out of favour since a version.
+    /// This argument, deprecated since a version.
     pub const fn deprecated_since(self, deprecated_since: &'static str) -> Arg {
         Arg {
             deprecated_since,
@@ -469,12 +469,12 @@ impl Arg {
         }
     }
 
-    /// The same, shown otherwise than by its name.
+    /// This argument, shown under another name than its own.
     pub const fn display(self, display: &'static str) -> Arg {
         Arg { display, ..self }
     }
 
-    /// The same, of another key specification than the first.
+    /// This argument, of another key specification than the first.
     pub const fn key_spec(self, index: u8) -> Arg {
         Arg {
             key_spec: Some(index),

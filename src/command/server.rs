@@ -1,7 +1,7 @@
 //! The server itself: its clock, its role, what its keys cost, and a picture.
 //!
-//! CLUSTER is there so that those who ask hear that there is no cluster, and MEMORY for USAGE only:
-//! what else MEMORY reports elsewhere is in INFO.
+//! CLUSTER exists to say that there is no cluster, and MEMORY for USAGE only: INFO has the other
+//! figures that Redis' MEMORY reports.
 
 use super::Handler::{Container, Data, Engine as OnEngine};
 use rand::Rng;

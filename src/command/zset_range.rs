@@ -290,7 +290,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// What of the grammar a command has settled by its name.
+/// The part of the grammar that follows from a command's name.
 #[derive(Clone, Copy)]
 struct Grammar {
     /// Where the first end is.
