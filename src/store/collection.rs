@@ -7,7 +7,7 @@
 //! Before the first edit the entry is handed to a running snapshot. Of a big collection that takes
 //! a copy of its spine only; its pieces are shared and copied one by one when they change.
 //!
-//! Of a hash to be edited due fields are removed as they are met (`fields`).
+//! While a hash is edited, its expired fields are removed as they are met (see `fields`).
 //!
 //! Not here: what becomes of an emptied collection (the command calls [`Live::drop_empty`]).
 
@@ -214,7 +214,7 @@ impl Live<'_> {
         self.get(key).map(zset_of).transpose()
     }
 
-    /// The hash at a key. Of fields that are due some are removed when the command ends.
+    /// The hash at a key. Some of its expired fields are removed when the command ends.
     ///
     /// # Errors
     /// WRONGTYPE.
@@ -224,7 +224,7 @@ impl Live<'_> {
             .transpose()
     }
 
-    /// The same, looked at as [`Live::peek`] does.
+    /// The hash at a key, without counting a hit or a miss (see [`Live::peek`]).
     ///
     /// # Errors
     /// WRONGTYPE.

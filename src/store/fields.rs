@@ -1,4 +1,4 @@
-//! Fields that die: how a hash's due fields are found, removed, counted and reported.
+//! Expiry of hash fields: how due fields are found, removed, counted and reported.
 //!
 //! A hash with volatile fields is *dated*. Its database files it in an index of its own, one item a
 //! hash, by a deadline that no field's is before. When that has come, the due fields are removed a
@@ -10,8 +10,8 @@
 //! hash all of whose fields are due. So when they are removed is seen in events and memory alone.
 //! A hash that is dead as a whole is removed at once, however big it is, and freed piece by piece.
 //!
-//! Redis: HLEN counts the dead until they are removed, HEXPIRE brings them to life again, HSETEX
-//! KEEPTTL loses the value it writes, and a hash of dead fields exists.
+//! Redis: HLEN counts expired fields until they are removed, HEXPIRE revives them, HSETEX KEEPTTL
+//! loses the value it writes, and a hash exists although all its fields have expired.
 //!
 //! Not here: when to look for due fields (`engine::jobs`).
 

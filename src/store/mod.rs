@@ -74,13 +74,13 @@ const RANDOM_TRIES: usize = 100;
 pub struct Stats {
     hits: Cell<u64>,
     misses: Cell<u64>,
-    /// Keys removed because their deadline had come, found by a command.
+    /// Expired keys that were removed because a command met them.
     pub expired_lazily: u64,
-    /// The same, found by the expiry job.
+    /// Expired keys that the expiry job removed.
     pub expired_actively: u64,
-    /// Fields removed because their deadline had come, found by a command.
+    /// Expired hash fields that were removed because a command met them.
     pub fields_expired_lazily: u64,
-    /// The same, found by the expiry job.
+    /// Expired hash fields that the expiry job removed.
     pub fields_expired_actively: u64,
 }
 
@@ -155,7 +155,7 @@ pub struct Keyspace {
     pub graveyard: Graveyard,
     /// What happened to keys.
     pub stats: Stats,
-    /// Dead keys are hidden but neither settled nor collected: CLIENT PAUSE WRITE.
+    /// Expired keys are hidden but not removed: CLIENT PAUSE is in force.
     pub is_frozen: bool,
     /// A deadline in the past gives the event `expired` and not `del`.
     pub past_is_expired: bool,
@@ -1018,7 +1018,7 @@ impl Live<'_> {
         found
     }
 
-    /// The same, but tells nobody of a miss: OBJECT.
+    /// Like [`Live::look`], but sends no `keymiss` event: OBJECT.
     #[inline]
     pub fn inspect(&self, key: &[u8]) -> Option<&Slot> {
         let stats = &self.space.stats;

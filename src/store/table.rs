@@ -217,7 +217,7 @@ impl Table {
         slots.get_bucket(place.bucket).expect("a place just found")
     }
 
-    /// The same, to change the entry.
+    /// The entry at a place, to be changed.
     ///
     /// # Panics
     /// If the table has changed so that there is none.
@@ -229,7 +229,7 @@ impl Table {
             .expect("a place just found")
     }
 
-    /// Finds an entry by its hash and a test, for those who know no key.
+    /// Finds an entry by its hash and a test, for callers that do not know the key.
     pub fn find_by(&self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> Option<&Slot> {
         let tag = entry::tag(hash);
         let slots = &self.segments[self.segment(hash)].slots;
