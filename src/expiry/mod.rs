@@ -1,4 +1,4 @@
-//! Expiry, the heart of the server: when a key is due, and where the keys are that fall due next.
+//! Expiry, the heart of the server: when a key is due, and which keys fall due next.
 //!
 //! This folder is arithmetic and an index; it deletes nothing, knows no key and reads no clock.
 //! The keyspace files each volatile key here and asks for samples.

@@ -2,8 +2,8 @@
 //!
 //! *Time.* While requests are waiting, expiry has a share of the elapsed time, kept as a token
 //! bucket of microseconds, so that a late turn of the loop gets what it missed, but never more than
-//! one short burst at once. The share rises when the oldest due key is later than the limit, and
-//! there is none when nobody waits.
+//! one short burst at once. The share rises when the oldest due key is later than the limit. When
+//! no request is waiting, expiry may use the whole slice.
 //!
 //! *Samples.* As in Redis' cycle a round draws 20 keys at effort 1, and 5 more per step of effort.
 //! 19 of 20 come from the ripe stratum, where rounds go on until it is empty or time is up. The
