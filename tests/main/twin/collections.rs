@@ -2,7 +2,7 @@
 
 use super::{
     Collection, Field, Hash, List, Model, Request, Set, Value, Words, array, between, bulk,
-    canonical, integer, null_array, ok, word, wrong_type, yes,
+    canonical, integer, item, null_array, ok, word, wrong_type, yes,
 };
 
 impl Collection for List {
@@ -324,8 +324,7 @@ pub const HASHES: [Request; 17] = [
         let reply = m.with(&w.key, |hash: &mut Hash| {
             let values = fields.iter().map(|field| hash.get(field));
             let words: Vec<String> = values
-                .map(|field| field.map(|it| &it.value))
-                .map(|value| value.map_or(bulk(None), |v| format!("${} {v}", v.len())))
+                .map(|field| item(field.map(|it| it.value.as_str())))
                 .collect();
             let text = format!("*{} {}", fields.len(), words.join(" "));
             text.trim_end().to_owned()

@@ -1,7 +1,7 @@
 //! Requests on deadlines of the fields of hashes, and their replies by the model.
 
 use super::collections::field_value;
-use super::{Hash, Keys, Model, Request, Value, Words, bulk, integer, wrong_type, yes};
+use super::{Hash, Keys, Model, Request, Value, Words, integer, item, wrong_type, yes};
 
 /// What a hash holds under a name.
 #[derive(Clone)]
@@ -150,7 +150,8 @@ fn listed(names: &[String]) -> String {
 
 fn replies(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
-    format!("*{} {}", items.len(), items.join(" "))
+    let text = format!("*{} {}", items.len(), items.join(" "));
+    text.trim_end().to_owned()
 }
 
 fn expire(m: &mut Model, w: &Words) -> (String, String) {
@@ -223,7 +224,7 @@ fn persist(m: &mut Model, w: &Words) -> (String, String) {
 }
 
 fn value_of(hash: &Hash, name: &str) -> String {
-    bulk(hash.get(name).map(|field| field.value.as_str()))
+    item(hash.get(name).map(|field| field.value.as_str()))
 }
 
 /// HGETEX.

@@ -111,10 +111,14 @@ pub struct Model {
     pub packed_max: Option<u64>,
 }
 
+/// A whole reply.
 fn bulk(value: Option<&str>) -> String {
-    value.map_or("$-1".to_owned(), |v| {
-        format!("${} {v}", v.len()).trim_end().to_owned()
-    })
+    item(value).trim_end().to_owned()
+}
+
+/// An item of an array: the space of an empty one stays, as others may follow.
+fn item(value: Option<&str>) -> String {
+    value.map_or("$-1".to_owned(), |v| format!("${} {v}", v.len()))
 }
 
 fn yes(is_so: bool) -> String {
@@ -135,9 +139,7 @@ fn null_array() -> String {
 
 fn array(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let items = items.into_iter();
-    let words: Vec<String> = items
-        .map(|item| format!("${} {}", item.as_ref().len(), item.as_ref()))
-        .collect();
+    let words: Vec<String> = items.map(|text| item(Some(text.as_ref()))).collect();
     let text = format!("*{} {}", words.len(), words.join(" "));
     text.trim_end().to_owned()
 }
