@@ -99,7 +99,7 @@ impl Chunk {
 }
 
 /// A doubly linked list of chunks, with its sums.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pile {
     pub(super) head: u32,
     pub(super) tail: u32,
