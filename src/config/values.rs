@@ -1,10 +1,10 @@
 //! The typed values that settings have, and how each is written.
 
-/// Position of ordinary clients in [`Config::output_limits`].
+/// Position of ordinary clients in [`Config::output_limits`](super::Config::output_limits).
 pub const OUTPUT_NORMAL: usize = 0;
-/// Position of replicas in [`Config::output_limits`].
+/// Position of replicas in [`Config::output_limits`](super::Config::output_limits).
 pub const OUTPUT_REPLICA: usize = 1;
-/// Position of clients with subscriptions in [`Config::output_limits`].
+/// Position of subscribers in [`Config::output_limits`](super::Config::output_limits).
 pub const OUTPUT_PUBSUB: usize = 2;
 pub(super) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
