@@ -144,10 +144,11 @@ nothing_runs() {
 
 main() {
     began=$SECONDS
-    mkdir -p "$root/proc" "$root/dev" "$root/root/mayfly"
+    mkdir -p "$root/root/mayfly"
     step "Debian $SUITE" make_debian
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
+    mount -t sysfs -o ro sysfs "$root/sys" || mount --rbind /sys "$root/sys"
     lend
     git archive HEAD | tar -x -C "$root/root/mayfly"
     step "apt-get install" install_packages
