@@ -4,6 +4,8 @@
 mod binary;
 #[path = "main/blocking.rs"]
 mod blocking;
+#[path = "main/client_memory.rs"]
+mod client_memory;
 #[path = "main/clients.rs"]
 mod clients;
 #[path = "main/clocks.rs"]

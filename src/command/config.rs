@@ -203,6 +203,8 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
         let sessions = engine.sessions.iter_mut();
         sessions.for_each(|(_, session)| session.is_authenticated = true);
     }
+    let clients: Vec<SessionKey> = engine.sessions.iter().map(|(key, _)| key).collect();
+    clients.into_iter().for_each(|key| engine.limit_output(key));
     engine.reply(key).ok();
     Ok(())
 }

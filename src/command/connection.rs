@@ -215,6 +215,7 @@ fn authenticate(
         return Err(WRONG_PASSWORD);
     }
     engine.sessions[key].is_authenticated = true;
+    engine.limit_output(key);
     Ok(())
 }
 
@@ -363,6 +364,7 @@ fn reset(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), Comman
     if session.replies != Replies::SkipThis {
         session.replies = Replies::On;
     }
+    engine.limit_output(key);
     engine.reply(key).simple("RESET");
     Ok(())
 }

@@ -31,7 +31,7 @@ use crate::engine::metrics::UNKNOWN_NAME_BYTES_MAX;
 use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, Session, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
-use crate::resp::output::Mark;
+use crate::resp::output::{Mark, Output};
 use crate::resp::reply::QUEUED;
 use crate::resp::request::ArgRange;
 use crate::store::entry::Slot;
@@ -43,8 +43,6 @@ pub const BATCH_MAX: usize = 32;
 const QUOTA_PER_TURN: usize = 1024;
 /// How long one turn executes requests before the loop looks at its sockets again.
 const TURN_US_MAX: u64 = 5_000;
-/// A transaction may hold at most this much, in bytes.
-const TRANSACTION_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Row number kept in [`crate::engine::session::Request`] for a name that is no command.
 const ROW_NONE: u16 = ROW_UNKNOWN - 1;
@@ -284,6 +282,9 @@ fn run_session(
         }
         execute(engine, clock, key, request.row, args, timer);
         input.advance();
+        if engine.sessions[key].output.has_dropped() {
+            engine.check_output_limit(key);
+        }
     }
     engine.keyspace.forget();
     finish_session(engine, key, input);
@@ -294,7 +295,7 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
     if engine.sessions[key].closing != Closing::No {
         return;
     }
-    input.compact(&engine.limits(key));
+    input.compact();
     let session = &mut engine.sessions[key];
     session.input = input;
     session.input_lent = (0, 0);
@@ -366,7 +367,11 @@ fn execute(
         engine.close(key, Closing::Now);
         return;
     }
-    let mark = engine.sessions[key].output.mark();
+    let session = &mut engine.sessions[key];
+    let mark = session.output.mark();
+    if matches!(session.replies, Replies::Off | Replies::SkipThis) {
+        session.output.withhold(Some(mark));
+    }
     engine.executing = Some(key);
     match admit(engine, key, row, args) {
         Err(error) => {
@@ -429,6 +434,10 @@ fn note_unknown(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) 
 
 /// Sends a client what was pushed to it while its command ran.
 fn release_pushes(engine: &mut Engine, key: SessionKey) {
+    if engine.held_pushes.has_dropped() {
+        engine.held_pushes = Output::default();
+        engine.sessions[key].output.drop_all();
+    }
     if !engine.held_pushes.is_empty() {
         let pushes = engine.held_pushes.take_all();
         engine.reply(key).output().extend(&pushes);
@@ -486,6 +495,7 @@ fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
 /// command.
 #[cold]
 fn withhold_reply(session: &mut Session, mark: Mark) {
+    session.output.withhold(None);
     if matches!(session.replies, Replies::Off | Replies::SkipThis) {
         session.output.truncate_to(mark);
     }
@@ -617,14 +627,8 @@ fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
 fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
     let multi = &mut engine.sessions[key].multi;
     let bytes: usize = args.from(0).map(<[u8]>::len).sum();
-    let held = bytes + args.len() * size_of::<ArgRange>() + size_of::<Queued>();
-    if multi.queued_bytes + held > TRANSACTION_BYTES_MAX {
-        let error = CommandError::text("ERR the transaction holds too many bytes");
-        refuse(engine, key, row, error);
-        return;
-    }
     if !multi.is_broken {
-        multi.queued_bytes += held;
+        multi.queued_bytes += bytes + args.len() * size_of::<ArgRange>() + size_of::<Queued>();
         multi.queue.push(args.queued(row));
     }
     engine.reply(key).output().extend(QUEUED);

@@ -15,7 +15,7 @@ use super::memory::Reclaim;
 use super::persistence::Persistence;
 use super::session::{Closing, Session, SessionKey};
 use crate::clock::{Clock, Reading};
-use crate::config::{Config, OUTPUT_NORMAL, OUTPUT_PUBSUB};
+use crate::config::Config;
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::pacing::{Pacer, SLICE_US};
 use crate::store::db::Filed;
@@ -32,9 +32,20 @@ const REFILED_PER_STEP: usize = 64;
 /// closed without it, whatever `timeout` says: it would stay for ever otherwise, reply and all.
 const CLOSING_IDLE_MS_MAX: u64 = 60_000;
 
+/// Buffers of a client that has been silent for so long, in ms, are given back; as in Redis.
+const BUFFERS_KEPT_MS: u64 = 2000;
+/// Of at most so many clients each time: freeing a large buffer takes a few microseconds.
+const SHRUNK_PER_HOUSEKEEPING: usize = 256;
+/// Buffers that hold nothing and take less than this, in bytes, are not worth giving back.
+const SPARE_BYTES_MIN: usize = 1024;
+
 /// A client that has not authenticated may leave this much unread, in bytes, whatever the limits
 /// of its class: otherwise strangers could fill the memory with errors.
 const STRANGER_OUTPUT_BYTES_MAX: u64 = 1024;
+
+/// What a client is sent in one turn may be so much more than its limit, in bytes, if it takes it
+/// at once. Redis: the first 16 KiB of replies are not counted.
+const TURN_OUTPUT_BYTES_FREE: u64 = 16 * 1024;
 
 /// The state of all jobs.
 pub struct Jobs {
@@ -276,24 +287,36 @@ impl Engine {
         }
         self.check_save_points(now_ms);
         self.jobs.housekept_commands = self.metrics.commands_processed;
+        self.look_after_clients(now_ms);
+    }
+
+    /// Closes clients that have been idle or over their limit for too long, and gives back the
+    /// buffers of those that have fallen silent.
+    fn look_after_clients(&mut self, now_ms: u64) {
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
-        let late: Vec<SessionKey> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| is_idle_too_long(session, now_ms, timeout_ms))
-            .map(|(key, _)| key)
-            .collect();
+        let (mut late, mut owed) = (Vec::new(), Vec::new());
+        let mut shrunk = 0;
+        self.has_spare_buffers = false;
+        for (key, session) in &mut self.sessions {
+            if is_idle_too_long(session, now_ms, timeout_ms) {
+                late.push(key);
+            } else if !session.output.is_empty() {
+                owed.push(key);
+            }
+            if session.spare_bytes() >= SPARE_BYTES_MIN {
+                let is_silent = now_ms.saturating_sub(session.active_ms) >= BUFFERS_KEPT_MS;
+                if is_silent && shrunk < SHRUNK_PER_HOUSEKEEPING {
+                    shrunk += 1;
+                    session.shrink();
+                } else {
+                    self.has_spare_buffers = true;
+                }
+            }
+        }
+        self.has_backlog = !owed.is_empty();
         late.into_iter()
             .for_each(|key| self.close(key, Closing::Now));
-        let waiting: Vec<SessionKey> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| !session.output.is_empty())
-            .map(|(key, _)| key)
-            .collect();
-        self.has_backlog = !waiting.is_empty();
-        waiting
-            .into_iter()
+        owed.into_iter()
             .for_each(|key| self.check_output_limit(key));
     }
 
@@ -314,25 +337,37 @@ impl Engine {
         }
     }
 
+    /// Puts the hard limit of a client's class into effect for what is written to it in one turn.
+    /// It changes with the settings, with subscriptions and with authentication.
+    pub fn limit_output(&mut self, key: SessionKey) {
+        let session = &mut self.sessions[key];
+        let mut bytes = match self.config.output_limits[session.output_class()].hard_bytes {
+            0 => u64::MAX,
+            bytes => bytes,
+        };
+        if !session.is_authenticated {
+            bytes = bytes.min(STRANGER_OUTPUT_BYTES_MAX);
+        }
+        let bytes = bytes.saturating_add(TURN_OUTPUT_BYTES_FREE);
+        session.output.set_limit(bytes as usize);
+    }
+
     /// Closes a client that is owed more than its class may be: over the hard limit at once, over
     /// the soft one when that has lasted.
-    fn check_output_limit(&mut self, key: SessionKey) {
+    pub fn check_output_limit(&mut self, key: SessionKey) {
         let now_ms = self.reading.monotonic_us / 1000;
         let session = &mut self.sessions[key];
         // Closed already, for this or something else: it is counted once.
         if session.closing == Closing::Now {
             return;
         }
-        let class = if session.subscriptions() > 0 {
-            OUTPUT_PUBSUB
-        } else {
-            OUTPUT_NORMAL
-        };
-        let limit = &self.config.output_limits[class];
+        let limit = &self.config.output_limits[session.output_class()];
         let held = session.output.len() as u64;
         self.metrics.output_buffer_max = self.metrics.output_buffer_max.max(held as usize);
         let is_stranger = !session.is_authenticated && held > STRANGER_OUTPUT_BYTES_MAX;
-        let is_over_hard = is_stranger || (limit.hard_bytes > 0 && held > limit.hard_bytes);
+        let is_over_hard = is_stranger
+            || session.output.is_over_limit()
+            || (limit.hard_bytes > 0 && held > limit.hard_bytes);
         let is_over_soft = limit.soft_bytes > 0 && held > limit.soft_bytes;
         if is_over_soft {
             let since = *session.over_soft_since_ms.get_or_insert(now_ms);
@@ -382,7 +417,7 @@ impl Engine {
             ms.into_iter().for_each(&mut sooner);
         }
         let is_active = self.jobs.housekept_commands != self.metrics.commands_processed;
-        if is_active || self.has_backlog {
+        if is_active || self.has_backlog || self.has_spare_buffers {
             sooner(self.housekeeping_ms());
         } else if self.config.timeout_seconds > 0 && !self.sessions.is_empty() {
             sooner(1000);

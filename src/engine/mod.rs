@@ -114,6 +114,8 @@ pub struct Engine {
     pub unflushed: Vec<SessionKey>,
     /// Some session could not be written all it is owed.
     pub has_backlog: bool,
+    /// Some session has buffers that hold nothing.
+    pub has_spare_buffers: bool,
     /// Sessions that are to be closed.
     pub closing: Vec<SessionKey>,
     /// Stop the server with this exit code: all has been saved that was to be saved.
@@ -168,6 +170,7 @@ impl Engine {
             ready: VecDeque::new(),
             unflushed: Vec::new(),
             has_backlog: false,
+            has_spare_buffers: false,
             closing: Vec::new(),
             exit: None,
             reconfigure: Box::new(|_, _, _| Ok(())),
@@ -225,7 +228,9 @@ impl Engine {
             commands: 0,
         };
         self.metrics.connections_received += 1;
-        self.sessions.insert(session)
+        let key = self.sessions.insert(session);
+        self.limit_output(key);
+        key
     }
 
     /// Forgets a client whose connection is gone, or is to be closed now.
@@ -244,7 +249,6 @@ impl Engine {
 
     /// Hands received bytes to a client's parser and puts it on the ready list.
     pub fn feed(&mut self, key: SessionKey, bytes: &[u8]) {
-        let limits = self.limits(key);
         let limit = self.config.query_buffer_bytes_limit as usize;
         let session = &mut self.sessions[key];
         if session.closing != Closing::No {
@@ -253,10 +257,12 @@ impl Engine {
         self.metrics.input_bytes += bytes.len() as u64;
         session.bytes_in += bytes.len() as u64;
         session.active_ms = self.reading.monotonic_us / 1000;
-        session.input.feed(bytes, &limits);
-        let held = session.input.len();
+        session.input.append(bytes);
+        self.parse(key);
+        let session = &self.sessions[key];
+        let held = session.input.held_bytes();
         self.metrics.input_buffer_max = self.metrics.input_buffer_max.max(held);
-        if held > limit {
+        if held + session.multi.queued_bytes > limit {
             self.metrics.query_buffer_disconnections += 1;
             self.close(key, Closing::Now);
             return;
@@ -264,16 +270,24 @@ impl Engine {
         self.make_ready(key);
     }
 
-    /// What is accepted from a client.
-    pub fn limits(&self, key: SessionKey) -> Limits {
-        Limits {
-            bulk_bytes_max: self.config.bulk_bytes_max,
-            authenticated: self.sessions[key].is_authenticated,
+    /// Parses what a client has sent, unless it is held: what it sends meanwhile is kept as it
+    /// came.
+    #[inline]
+    fn parse(&mut self, key: SessionKey) {
+        let session = &mut self.sessions[key];
+        if session.input.is_unparsed() && !session.is_held() {
+            session.input.parse(&Limits {
+                bulk_bytes_max: self.config.bulk_bytes_max,
+                authenticated: session.is_authenticated,
+            });
         }
     }
 
     /// Puts a client with waiting requests, or a broken protocol, on the ready list.
     pub fn make_ready(&mut self, key: SessionKey) {
+        if self.sessions[key].input.waiting() == 0 {
+            self.parse(key);
+        }
         let session = &mut self.sessions[key];
         let has_work = session.input.waiting() > 0 || session.input.error.is_some();
         if has_work && !session.is_ready && !session.is_held() && session.closing == Closing::No {

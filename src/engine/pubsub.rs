@@ -109,6 +109,7 @@ impl Engine {
         let listeners = topics.entry(name.into()).or_default();
         let is_new = listeners.is_empty();
         listeners.insert(key);
+        self.limit_output(key);
         if is_new && topic == Topic::Pattern {
             let plan = Plan::of(name, false);
             self.pubsub.plans.insert(name.into(), plan);
@@ -121,6 +122,7 @@ impl Engine {
         if !self.subscriptions_of(key, topic).remove(name) {
             return false;
         }
+        self.limit_output(key);
         let topics = self.pubsub.topics_mut(topic);
         if let Some(listeners) = topics.get_mut(name) {
             listeners.remove(&key);
@@ -200,7 +202,9 @@ impl Engine {
     /// stand within the reply, so it is held until that is complete.
     fn push_writer(&mut self, key: SessionKey) -> Reply<'_> {
         if self.executing == Some(key) {
-            let protocol = self.sessions[key].protocol;
+            let session = &self.sessions[key];
+            let protocol = session.protocol;
+            self.held_pushes.set_limit(session.output.limit());
             return Reply::new(&mut self.held_pushes, protocol);
         }
         self.reply(key)

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use super::blocking::Blocked;
+use crate::config::{OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
 use crate::resp::request::{ArgRange, Limits, Parser, ProtocolError, Source, Step};
@@ -39,6 +40,16 @@ pub struct Request {
 pub const ROW_UNKNOWN: u16 = u16::MAX;
 /// An empty input buffer with more room than this is given back.
 const INPUT_KEPT_BYTES: usize = 64 * 1024;
+/// Requests are parsed until so many wait: a parsed request takes up to 30 times the bytes it came
+/// in, and the client may be made to wait before it is executed.
+const WAITING_MAX: usize = 512;
+/// Room for a large argument is made for so many times what has come of it,
+const FILLING_GROWTH: usize = 4;
+/// but for at least so many bytes.
+const FILLING_BYTES_MIN: usize = 16 * 1024;
+/// Executed requests are removed from the front of the buffer when they are half of it, or so many
+/// bytes: ranges of arguments reach 4 GiB.
+const EXECUTED_BYTES_MAX: usize = 1 << 30;
 
 /// What a client has sent.
 #[derive(Default)]
@@ -70,13 +81,11 @@ struct Filling {
 }
 
 impl Input {
-    /// Appends what was received and parses it.
-    pub fn feed(&mut self, bytes: &[u8], limits: &Limits) {
+    /// Appends what was received, to be parsed.
+    pub fn append(&mut self, bytes: &[u8]) {
         let taken = self.fill(bytes);
-        if taken < bytes.len() || bytes.is_empty() {
-            self.buffer.extend_from_slice(&bytes[taken..]);
-            self.parse(limits);
-        }
+        self.is_unparsed |= self.filling.is_none();
+        self.buffer.extend_from_slice(&bytes[taken..]);
     }
 
     /// Adds to the large argument that is on its way; how many bytes belonged to it.
@@ -85,6 +94,7 @@ impl Input {
             return 0;
         };
         let taken = bytes.len().min(filling.len - filling.bytes.len());
+        filling.make_room(taken);
         filling.bytes.extend_from_slice(&bytes[..taken]);
         if filling.bytes.len() == filling.len {
             let bytes = Bytes::from(std::mem::take(&mut filling.bytes));
@@ -98,24 +108,31 @@ impl Input {
 
     /// Receives the argument at the parser's position apart from now on.
     fn begin_large(&mut self, len: usize) {
-        let mut bytes = Vec::new();
-        // The length is the client's claim: this reserves addresses, and memory follows as bytes
-        // come. Where even that is refused the vector grows by itself.
-        let _ = bytes.try_reserve_exact(len);
-        self.filling = Some(Filling { bytes, len });
+        self.filling = Some(Filling {
+            bytes: Vec::new(),
+            len,
+        });
         let received = self.buffer.split_off(self.parser.position());
         let taken = self.fill(&received);
         self.buffer.extend_from_slice(&received[taken..]);
     }
 
-    /// Parses what is there, until it ends or breaks. A stranger's requests are parsed one at a
-    /// time: the first of them may be the password, and then other limits hold for the next.
+    /// Whether [`Input::parse`] may find more.
+    #[inline]
+    pub fn is_unparsed(&self) -> bool {
+        self.is_unparsed
+    }
+
+    /// Parses what is there, until it ends or breaks or enough requests wait. A stranger's requests
+    /// are parsed one at a time: the first of them may be the password, and then other limits hold
+    /// for the next.
     pub fn parse(&mut self, limits: &Limits) {
         self.is_unparsed = false;
+        let waiting_max = if limits.authenticated { WAITING_MAX } else { 1 };
         while self.error.is_none() {
-            if !limits.authenticated && self.waiting() > 0 {
+            if self.waiting() >= waiting_max {
                 self.is_unparsed = true;
-                break;
+                return;
             }
             let first = self.args.len() as u32;
             match self.parser.step(&mut self.buffer, limits, &mut self.args) {
@@ -182,35 +199,44 @@ impl Input {
         &self.args[request.first as usize..(request.first + request.args) as usize]
     }
 
-    /// Once everything parsed has been executed: goes on parsing if that had stopped, and drops
-    /// what has been executed from the buffer.
-    pub fn compact(&mut self, limits: &Limits) {
+    /// Once everything parsed has been executed: drops it.
+    pub fn compact(&mut self) {
         if self.waiting() > 0 {
             return;
         }
         self.requests.clear();
         self.args.clear();
         self.next = 0;
-        if self.is_unparsed {
-            self.parse(limits);
-            if self.waiting() > 0 {
-                return;
-            }
-        }
-        let done = self.parser.needed_from();
-        if done == self.buffer.len() {
+        let executed = self.parser.needed_from();
+        let dropped = if executed == self.buffer.len() {
             self.buffer.clear();
             if self.buffer.capacity() > INPUT_KEPT_BYTES {
                 self.buffer = Vec::new();
             }
-        } else if done > 0 {
-            self.buffer.drain(..done);
-        }
+            executed
+        } else if executed * 2 >= self.buffer.len() || executed >= EXECUTED_BYTES_MAX {
+            self.buffer.drain(..executed);
+            executed
+        } else {
+            0
+        };
         let gone = self.large.len() - self.parser.large_needed();
         self.large_len -= self.large.drain(..gone).map(|arg| arg.len()).sum::<usize>();
-        self.parser.consumed(done);
+        self.parser.consumed(dropped);
         self.args.shrink_to(4096);
-        self.requests.shrink_to(1024);
+    }
+
+    /// Gives back all memory that holds nothing.
+    pub fn shrink(&mut self) {
+        self.compact();
+        self.buffer.shrink_to_fit();
+        self.large.shrink_to_fit();
+        self.args.shrink_to_fit();
+        self.requests.shrink_to_fit();
+        self.parser.shrink();
+        if let Some(filling) = &mut self.filling {
+            filling.bytes.shrink_to_fit();
+        }
     }
 
     /// Drops everything unexecuted: the client is being closed.
@@ -232,11 +258,35 @@ impl Input {
         self.len() == 0
     }
 
-    /// Bytes of memory held; of a large argument on its way, what has come of it.
+    /// Bytes received, and those that the ranges of their arguments take.
+    pub fn held_bytes(&self) -> usize {
+        self.len() + self.args.len() * size_of::<ArgRange>() + self.parser.pending_bytes()
+    }
+
+    /// Bytes of memory held.
     pub fn capacity_bytes(&self) -> usize {
-        self.buffer.capacity() + self.len() - self.buffer.len()
+        let filling = self.filling.as_ref();
+        self.buffer.capacity()
+            + self.large_len
+            + filling.map_or(0, |filling| filling.bytes.capacity())
+            + self.large.capacity() * size_of::<Bytes>()
             + self.args.capacity() * size_of::<ArgRange>()
             + self.requests.capacity() * size_of::<Request>()
+            + self.parser.pending_bytes()
+    }
+}
+
+impl Filling {
+    /// Makes room for `additional` bytes. The length is the client's claim: memory follows what has
+    /// come, and no page is touched that was only announced (a huge page may be 2 MiB).
+    fn make_room(&mut self, additional: usize) {
+        let needed = self.bytes.len() + additional;
+        if needed > self.bytes.capacity() {
+            let room = (needed * FILLING_GROWTH)
+                .max(FILLING_BYTES_MIN)
+                .min(self.len);
+            self.bytes.reserve_exact(room - self.bytes.len());
+        }
     }
 }
 
@@ -425,6 +475,33 @@ impl Session {
     pub fn input_held(&self) -> (usize, usize) {
         let own = (self.input.len(), self.input.capacity_bytes());
         (own.0 + self.input_lent.0, own.1 + self.input_lent.1)
+    }
+
+    /// Memory of its buffers that holds nothing, in bytes. Not while its input is lent.
+    pub fn spare_bytes(&self) -> usize {
+        let input = self.input.capacity_bytes() - self.input.len();
+        let output = match self.output.is_empty() {
+            true => self.output.capacity_bytes(),
+            false => 0,
+        };
+        input + output
+    }
+
+    /// Gives that memory back.
+    pub fn shrink(&mut self) {
+        self.input.shrink();
+        if self.output.is_empty() {
+            self.output.clear();
+            self.output.shrink();
+        }
+    }
+
+    /// The position of its class in the setting `client-output-buffer-limit`.
+    pub fn output_class(&self) -> usize {
+        match self.subscriptions() {
+            0 => OUTPUT_NORMAL,
+            _ => OUTPUT_PUBSUB,
+        }
     }
 
     /// Must not go on with its requests for now: CLIENT PAUSE, or a command that waits.

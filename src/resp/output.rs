@@ -11,6 +11,10 @@
 //!  shared:                                              (before: here, 20000 bytes), ...
 //! ```
 //!
+//! There may be a limit. Whoever writes replies need not look at it: what exceeds it, and all that
+//! was pending, is dropped, and [`Output::is_over_limit`] says so. A reply of many pieces can exceed
+//! the limit by the piece that is being filled.
+//!
 //! Invariants: `shared` is ordered by `before`, and none lies in what is already written; a sealed
 //! vector is never empty. A session that drains its output allocates nothing in the steady state;
 //! one that never quite does so moves each byte at most once on average.
@@ -30,7 +34,7 @@ pub const SLICES_MAX: usize = 64;
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
 
 /// Pending output.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Output {
     /// Full vectors of owned bytes, in front of the tail.
     sealed: VecDeque<Vec<u8>>,
@@ -47,6 +51,30 @@ pub struct Output {
     shared_len: usize,
     /// How many shared strings have been written since the beginning.
     shared_written: u64,
+    /// How many bytes may be pending.
+    limit: usize,
+    /// More were, and have been dropped.
+    has_dropped: bool,
+    /// What follows this place will be taken back, so it does not count.
+    withheld: Option<Mark>,
+}
+
+impl Default for Output {
+    fn default() -> Output {
+        Output {
+            sealed: VecDeque::new(),
+            sealed_len: 0,
+            tail: Vec::new(),
+            start: 0,
+            skip: 0,
+            shared: VecDeque::new(),
+            shared_len: 0,
+            shared_written: 0,
+            limit: usize::MAX,
+            has_dropped: false,
+            withheld: None,
+        }
+    }
 }
 
 /// A string held by reference.
@@ -77,11 +105,57 @@ impl Output {
         self.len() == 0
     }
 
+    /// Sets how many bytes may be pending.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// The limit, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether more is pending than may be, or was, and has been dropped.
+    #[inline]
+    pub fn is_over_limit(&self) -> bool {
+        self.has_dropped || self.len() > self.limit
+    }
+
+    /// Whether so much was to be written that all of it has been dropped.
+    #[inline]
+    pub fn has_dropped(&self) -> bool {
+        self.has_dropped
+    }
+
+    /// What is appended from here on will be taken back by [`Output::truncate_to`], after which
+    /// this is called again with none.
+    pub fn withhold(&mut self, from: Option<Mark>) {
+        self.withheld = from;
+    }
+
+    /// False if more is pending than may be.
+    fn keep_limit(&mut self) -> bool {
+        if self.is_over_limit() {
+            match self.withheld {
+                Some(mark) if !self.has_dropped => self.truncate_to(mark),
+                _ => self.drop_all(),
+            }
+        }
+        !self.has_dropped
+    }
+
+    /// Drops what is pending, and what comes, as more than the limit was to be written.
+    #[cold]
+    pub fn drop_all(&mut self) {
+        self.clear();
+        self.has_dropped = true;
+    }
+
     /// Appends a copy.
     #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
-        if self.tail.capacity() - self.tail.len() < bytes.len() {
-            self.make_room(bytes.len());
+        if self.tail.capacity() - self.tail.len() < bytes.len() && !self.make_room(bytes.len()) {
+            return;
         }
         self.tail.extend_from_slice(bytes);
     }
@@ -94,14 +168,18 @@ impl Output {
         }
     }
 
-    /// Seals the tail if it would become too long, and makes room in it for `additional` bytes.
+    /// Seals the tail if it would become too long, and makes room in it for `additional` bytes;
+    /// false if they are more than may be pending.
     #[cold]
-    fn make_room(&mut self, additional: usize) {
+    fn make_room(&mut self, additional: usize) -> bool {
+        if !self.keep_limit() {
+            return false;
+        }
         let needed = self.tail.len() + additional;
         if needed <= PIECE_BYTES_MAX {
             let room = needed.max(self.tail.capacity() * 2).min(PIECE_BYTES_MAX);
             self.tail.reserve_exact(room - self.tail.len());
-            return;
+            return true;
         }
         let room = additional.max(PIECE_BYTES_MAX);
         let full = std::mem::replace(&mut self.tail, Vec::with_capacity(room));
@@ -109,11 +187,12 @@ impl Output {
             self.sealed_len += full.len();
             self.sealed.push_back(full);
         }
+        true
     }
 
     /// Appends by reference.
     pub fn push_shared(&mut self, bytes: Bytes) {
-        if bytes.is_empty() {
+        if bytes.is_empty() || !self.keep_limit() {
             return;
         }
         self.shared_len += bytes.len();
@@ -242,6 +321,13 @@ impl Output {
         self.shared.clear();
         self.shared_len = 0;
         self.compact();
+    }
+
+    /// Gives back memory that holds nothing.
+    pub fn shrink(&mut self) {
+        self.sealed.shrink_to_fit();
+        self.tail.shrink_to_fit();
+        self.shared.shrink_to_fit();
     }
 
     /// Everything pending as one vector, as if it had been written: for tests and simulation.

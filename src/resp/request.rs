@@ -249,6 +249,16 @@ impl Parser {
         self.bulk_len = Some(0);
     }
 
+    /// Memory for the arguments so far of an unfinished request, in bytes.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.capacity() * size_of::<ArgRange>()
+    }
+
+    /// Gives back memory that holds nothing.
+    pub fn shrink(&mut self) {
+        self.pending.shrink_to_fit();
+    }
+
     /// How many large arguments the unfinished request has: the last that were given.
     pub fn large_needed(&self) -> usize {
         let pending = self.pending.iter().chain(&self.given);

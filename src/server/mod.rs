@@ -354,6 +354,10 @@ impl<'a> Server<'a> {
             if session.closing == Closing::Now {
                 continue;
             }
+            if session.output.is_over_limit() {
+                self.engine.check_output_limit(key);
+                continue;
+            }
             match connection.send(&mut session.output) {
                 Ok(sent) => {
                     let is_more = !connection.is_full && !session.output.is_empty();

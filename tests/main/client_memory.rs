@@ -1,0 +1,265 @@
+//! What one client can make the server keep: it follows what has come from it, is counted in its
+//! line of CLIENT LIST, has a limit, and is given back when it falls silent.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use mayfly::command::dispatch::run_ready;
+use mayfly::engine::session::Closing;
+
+use crate::process::{Server, ask, info, wait_for};
+use crate::sim::{Sim, TempDir};
+
+const KIBIBYTE: usize = 1024;
+const MEBIBYTE: usize = 1024 * KIBIBYTE;
+
+/// A field of a client's line in CLIENT LIST.
+#[track_caller]
+fn field(sim: &mut Sim, client: usize, name: &str) -> usize {
+    let id = sim.engine.sessions[client].id;
+    let line = sim.run(&format!("client list id {id}"));
+    let start = format!("{name}=");
+    let value = line.split(' ').find_map(|part| part.strip_prefix(&start));
+    let value = value.unwrap_or_else(|| panic!("no {name} in {line}"));
+    value.parse().expect("a number")
+}
+
+#[test]
+fn a_large_argument_takes_what_has_come_of_it() {
+    let mut sim = Sim::new();
+    let client = sim.connect();
+    let request = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\nvvvvvvvvvv";
+    sim.engine.feed(client, request);
+    assert!(field(&mut sim, client, "tot-mem") < 20 * KIBIBYTE);
+    for _ in 0..16 {
+        sim.engine.feed(client, &[b'v'; 60 * KIBIBYTE]);
+    }
+    let received = 16 * 60 * KIBIBYTE;
+    assert_eq!(
+        field(&mut sim, client, "qbuf") / KIBIBYTE,
+        received / KIBIBYTE
+    );
+    let held = field(&mut sim, client, "tot-mem");
+    assert!((received..5 * received).contains(&held), "{held}");
+    // An upload that stands still takes no more than itself.
+    sim.expect("ping", "+PONG");
+    sim.advance(2_200);
+    let held = field(&mut sim, client, "tot-mem");
+    assert!(
+        (received..received + 8 * KIBIBYTE).contains(&held),
+        "{held}"
+    );
+}
+
+#[test]
+fn what_comes_while_a_client_waits_is_kept_as_it_came() {
+    for waits in ["blpop x 0", "ping"] {
+        let mut sim = Sim::new();
+        let client = sim.connect();
+        if waits == "ping" {
+            sim.expect("client pause 100000 all", "+OK");
+        }
+        sim.engine.feed(client, format!("{waits}\r\n").as_bytes());
+        run_ready(&mut sim.engine, &mut sim.clock);
+        let pieces = 16;
+        for _ in 0..pieces {
+            sim.engine.feed(client, &b"a\n".repeat(32 * KIBIBYTE));
+            run_ready(&mut sim.engine, &mut sim.clock);
+        }
+        assert_eq!(sim.received(client), "");
+        assert!(sim.engine.sessions[client].is_held());
+        let bytes = pieces * 64 * KIBIBYTE;
+        let held = sim.engine.sessions[client].input.capacity_bytes();
+        assert!((bytes..3 * bytes).contains(&held), "{waits}: {held}");
+        if waits == "ping" {
+            sim.expect("client unpause", "+OK");
+        } else {
+            sim.expect("rpush x v", ":1");
+        }
+        while !sim.engine.ready.is_empty() {
+            run_ready(&mut sim.engine, &mut sim.clock);
+        }
+        let answers = sim.received(client);
+        let errors = answers.matches("-ERR unknown command 'a'").count();
+        assert_eq!(errors, bytes / 2, "{waits}");
+    }
+}
+
+#[test]
+fn a_transaction_counts_toward_the_limit_on_input() {
+    let mut sim = Sim::new();
+    sim.expect("config set client-query-buffer-limit 1mb", "+OK");
+    let client = sim.connect();
+    assert_eq!(sim.run_as(client, "multi"), "+OK");
+    let value = "v".repeat(100 * KIBIBYTE);
+    let set = format!("*3\r\n$3\r\nset\r\n$1\r\nk\r\n${}\r\n{value}", value.len());
+    for nth in 1..=10 {
+        assert_eq!(sim.run_as(client, &set), "+QUEUED", "{nth}");
+    }
+    assert_eq!(field(&mut sim, client, "multi-mem") / MEBIBYTE, 0);
+    sim.run_as(client, &set);
+    assert_eq!(sim.engine.sessions[client].closing, Closing::Now);
+    assert!(
+        sim.run("info stats")
+            .contains("client_query_buffer_limit_disconnections:1 ")
+    );
+}
+
+#[test]
+fn buffers_of_a_silent_client_are_given_back() {
+    let mut sim = Sim::new();
+    let clients: Vec<usize> = (0..300).map(|_| sim.connect()).collect();
+    for &client in &clients {
+        sim.engine.feed(client, &b"get some-key\r\n".repeat(4_000));
+    }
+    while !sim.engine.ready.is_empty() {
+        run_ready(&mut sim.engine, &mut sim.clock);
+    }
+    for &client in &clients {
+        assert_eq!(sim.received(client).matches("$-1").count(), 4_000);
+        assert!(sim.engine.sessions[client].spare_bytes() > 50 * KIBIBYTE);
+    }
+    sim.advance(1_900);
+    let spare = |sim: &Sim| -> usize {
+        clients
+            .iter()
+            .map(|&key| sim.engine.sessions[key].spare_bytes())
+            .sum()
+    };
+    assert!(spare(&sim) > 300 * 50 * KIBIBYTE);
+    assert!(sim.engine.next_wakeup_ms().is_some(), "it must look again");
+    (0..4).for_each(|_| sim.advance(100));
+    assert!(spare(&sim) < 300 * KIBIBYTE, "{}", spare(&sim));
+    // And then it sleeps.
+    sim.advance(200);
+    assert_eq!(sim.engine.next_wakeup_ms(), None);
+    assert_eq!(sim.run_as(clients[0], "ping"), "+PONG");
+}
+
+/// Reads until the server hangs up; the number of bytes.
+fn count_to_end(stream: &mut UnixStream) -> usize {
+    let mut buffer = vec![0; MEBIBYTE];
+    let mut total = 0;
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return total,
+            Ok(n) => total += n,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return total,
+            Err(error) => panic!("the server did not hang up: {error}"),
+        }
+    }
+}
+
+/// The most memory that the process has had, in bytes.
+fn peak_bytes(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid()));
+    let status = status.expect("the process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.expect("a peak").trim().trim_end_matches(" kB");
+    kib.parse::<usize>().expect("a number") * KIBIBYTE
+}
+
+fn run(stream: &mut UnixStream, request: &str, reply: &str) {
+    let got = ask(stream, &format!("{request}\r\n"), 1).expect("a reply");
+    let begin = &request[..request.len().min(80)];
+    assert_eq!(got, format!("{reply}\r\n"), "{begin}");
+}
+
+fn disconnections(good: &mut UnixStream) -> String {
+    info(good, "client_output_buffer_limit_disconnections")
+}
+
+#[test]
+fn one_reply_over_the_limit_ends_the_client() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut good = server.connect();
+    let set = "CONFIG SET client-output-buffer-limit \"normal 100kb 0 0\"";
+    run(&mut good, set, "+OK");
+    // One that is held by reference, one that is copied.
+    let value = "v".repeat(500 * KIBIBYTE);
+    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}", value.len());
+    run(&mut good, &request, "+OK");
+    let items = " item-of-a-list".repeat(1_000);
+    for nth in 1..=20 {
+        run(
+            &mut good,
+            &format!("RPUSH l{items}"),
+            &format!(":{}", nth * 1_000),
+        );
+    }
+    for (nth, request) in ["GET k\r\n", "LRANGE l 0 -1\r\n"].into_iter().enumerate() {
+        let mut bad = server.connect();
+        bad.write_all(request.as_bytes()).expect("room");
+        assert_eq!(count_to_end(&mut bad), 0, "{request}");
+        assert_eq!(disconnections(&mut good), (nth + 1).to_string());
+    }
+    // A client that does not want the reply is owed nothing.
+    let mut silent = server.connect();
+    let requests = "CLIENT REPLY OFF\r\nLRANGE l 0 -1\r\nGET k\r\nCLIENT REPLY ON\r\nPING\r\n";
+    let replies = ask(&mut silent, requests, 2).expect("replies");
+    assert_eq!(replies, "+OK\r\n+PONG\r\n");
+}
+
+#[test]
+fn a_transaction_cannot_grow_over_the_limit() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut good = server.connect();
+    let set = "CONFIG SET client-output-buffer-limit \"normal 1mb 0 0\"";
+    run(&mut good, set, "+OK");
+    let items = " item-of-a-list".repeat(4_000);
+    run(&mut good, &format!("RPUSH l{items}"), ":4000");
+    let before = peak_bytes(&server);
+    let mut bad = server.connect();
+    let ranges = "LRANGE l 0 -1\r\n".repeat(2_000);
+    let requests = format!("MULTI\r\n{ranges}SET done 1\r\nEXEC\r\nSET after 1\r\n");
+    bad.write_all(requests.as_bytes()).expect("room");
+    let queued = "+OK\r\n+QUEUED\r\n+QUEUED".len() + 7 * 2_000 + 2 * 2_000 + 2;
+    assert!(count_to_end(&mut bad) <= queued);
+    wait_for("the end of the client", || {
+        (disconnections(&mut good) == "1").then_some(())
+    });
+    let grown = peak_bytes(&server) - before;
+    assert!(grown < 40 * MEBIBYTE, "{grown}");
+    // A transaction is whole; what follows it is not run.
+    run(&mut good, "EXISTS done after", ":1");
+}
+
+#[test]
+fn a_broadcast_cannot_grow_over_the_limit() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut good = server.connect();
+    let set = "CONFIG SET client-output-buffer-limit \"pubsub 1mb 0 0\"";
+    run(&mut good, set, "+OK");
+    let deaf: Vec<UnixStream> = (0..4)
+        .map(|_| {
+            let mut stream = server.connect();
+            ask(&mut stream, "SUBSCRIBE c\r\n", 6).expect("a reply");
+            stream
+        })
+        .collect();
+    let before = peak_bytes(&server);
+    let mut publisher = server.connect();
+    let message = "m".repeat(KIBIBYTE);
+    let publish = format!("PUBLISH c {message}\r\n").repeat(20_000);
+    let requests = format!("MULTI\r\n{publish}EXEC\r\n");
+    // The server answers meanwhile; both take what the other sends.
+    let mut reader = publisher.try_clone().expect("a second handle");
+    let writer = std::thread::spawn(move || publisher.write_all(requests.as_bytes()));
+    let wanted = "+OK\r\n".len() + 9 * 20_000 + "*20000\r\n".len() + 4 * 20_000;
+    let mut got = 0;
+    let mut buffer = vec![0; MEBIBYTE];
+    while got < wanted {
+        got += reader.read(&mut buffer).expect("replies");
+    }
+    writer.join().expect("the writer").expect("room");
+    wait_for("the end of the four", || {
+        (disconnections(&mut good) == "4").then_some(())
+    });
+    // The transaction itself takes some 50 MB, and the replies one.
+    let grown = peak_bytes(&server) - before;
+    assert!(grown < 80 * MEBIBYTE, "{grown}");
+    drop(deaf);
+}
