@@ -59,8 +59,10 @@ use writer::{Target, Writer};
 
 /// Snapshots given up in a row before entries are restamped.
 pub const CLEAN_AFTER: u32 = 200;
-/// Buckets walked between two readings of the clock.
+/// Buckets walked between two readings of the clock,
 const BUCKETS_PER_STEP: usize = 256;
+/// and fewer if this many bytes have been encoded before.
+const BYTES_PER_STEP: usize = 128 * 1024;
 /// A part of a collection is closed when its elements take so many bytes.
 const PART_BYTES_GOAL: usize = 64 * 1024;
 /// Kept entries encoded between two readings of the clock.
@@ -98,6 +100,8 @@ pub struct Job {
     unfolding: VecDeque<Unfolding>,
     /// The elements of the part being encoded.
     elements: Elements,
+    /// Bytes copied into chunks by this step.
+    step_bytes: usize,
     /// Finished chunks that the writer had no room for, in order.
     stalled: VecDeque<Chunk>,
     footer: Footer,
@@ -141,6 +145,7 @@ impl Job {
             collections: None,
             unfolding: VecDeque::new(),
             elements: Elements::default(),
+            step_bytes: 0,
             stalled: VecDeque::new(),
             footer: Footer::default(),
             is_finishing: false,
@@ -169,8 +174,11 @@ impl Job {
         if self.is_finishing {
             return Progress::Waiting;
         }
-        if self.unfold(reading)
-            || self.encode_kept(keyspace, reading)
+        self.step_bytes = 0;
+        // What is kept takes memory until it is encoded. So does a big collection on its way, more
+        // and more as commands change it: no others are looked for before it is written.
+        if self.encode_kept(keyspace, reading)
+            || self.unfold(reading)
             || self.sweep(keyspace, reading)
         {
             return Progress::More;
@@ -228,6 +236,7 @@ impl Job {
             return;
         };
         let bytes = part.key.len() + copied.len() + 48;
+        self.step_bytes += bytes;
         self.make_room(&mut chunk, KIND_COLLECTIONS, db, bytes)
             .push(PartRecord {
                 elements: copied,
@@ -257,6 +266,9 @@ impl Job {
     fn encode_kept(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> bool {
         let mut has_any = false;
         for _ in 0..KEPT_PER_STEP {
+            if self.step_bytes >= BYTES_PER_STEP {
+                break;
+            }
             let Some((db, slot)) = keyspace.cut.take() else {
                 break;
             };
@@ -282,6 +294,7 @@ impl Job {
                     self.encode(&mut chunk, number, slot, reading);
                     slot.set_epoch(epoch);
                 }
+                self.step_bytes < BYTES_PER_STEP
             });
         }
         self.swept = chunk;
@@ -315,6 +328,7 @@ impl Job {
             return;
         }
         let bytes = slot.key().len() + value.len() + 32;
+        self.step_bytes += bytes;
         self.make_room(chunk, KIND_STRINGS, db, bytes)
             .push(&StringRecord {
                 key: slot.key(),
@@ -511,7 +525,8 @@ impl Cleaner {
         let found = keyspace.database_of_cut(number);
         if let Some(db) = found {
             db.table.walk(&mut self.walk, BUCKETS_PER_STEP, |slot| {
-                slot.set_epoch(epoch)
+                slot.set_epoch(epoch);
+                true
             });
         }
         if found.is_none() || self.walk.is_done() {

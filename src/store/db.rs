@@ -354,6 +354,7 @@ impl Db {
                     );
                     assert_eq!(super::entry::tag(self.fields.hash(item)), slot.tag());
                 }
+                true
             });
         }
         assert_eq!(volatile, self.index.len(), "index and table disagree");

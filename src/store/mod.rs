@@ -1365,6 +1365,7 @@ impl Live<'_> {
                     if !self.is_dead(slot) {
                         found(slot);
                     }
+                    true
                 });
         }
     }

@@ -544,10 +544,10 @@ impl Table {
         })
     }
 
-    /// Calls `found` for the entries of up to `buckets` buckets and moves `walk` on, in directory
-    /// order, prefetching ahead. A segment that was split, merged or rebuilt since the last step is
+    /// Calls `found` for the entries of up to `buckets` buckets, as long as it returns true, and moves
+    /// `walk` on, in directory order, prefetching ahead. A segment that was split, merged or rebuilt since the last step is
     /// walked again from its start, so an entry may be met twice but is never missed if it stays.
-    pub fn walk(&self, walk: &mut Walk, buckets: usize, mut found: impl FnMut(&Slot)) {
+    pub fn walk(&self, walk: &mut Walk, buckets: usize, mut found: impl FnMut(&Slot) -> bool) {
         if walk.is_done {
             return;
         }
@@ -559,7 +559,7 @@ impl Table {
         }
         (walk.segment, walk.generation) = (at, segment.generation);
         let slots = &segment.slots;
-        let end = (walk.bucket + buckets).min(slots.num_buckets());
+        let mut end = (walk.bucket + buckets).min(slots.num_buckets());
         let ahead = |i: usize| {
             if let Some(slot) = slots.get_bucket(i) {
                 prefetch(slot.address());
@@ -571,8 +571,11 @@ impl Table {
             if i + AHEAD < end {
                 ahead(i + AHEAD);
             }
-            if let Some(slot) = slots.get_bucket(i) {
-                found(slot);
+            if let Some(slot) = slots.get_bucket(i)
+                && !found(slot)
+            {
+                end = i + 1;
+                break;
             }
         }
         walk.bucket = end;
