@@ -62,6 +62,7 @@ pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
     };
     engine.reading = clock.read();
     serve_waiting(engine);
+    engine.reading = clock.read();
     let start_us = engine.reading.monotonic_us;
     let mut used: Vec<(SessionKey, usize)> = Vec::new();
     while !engine.ready.is_empty() {
@@ -69,8 +70,17 @@ pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
         look_ahead(engine, &batch);
         engine.reading = clock.read();
         timer.begin(engine.reading.monotonic_us);
-        for &(key, count) in &batch {
-            run_session(engine, clock, key, count, &mut timer);
+        let until_us = start_us + TURN_US_MAX;
+        let mut sessions = batch.iter();
+        for &(key, count) in sessions.by_ref() {
+            run_session(engine, clock, (key, count), until_us, &mut timer);
+            if engine.reading.monotonic_us > until_us {
+                break;
+            }
+        }
+        // The others keep their places.
+        for &(key, _) in sessions.rev() {
+            engine.make_ready_first(key);
         }
         engine.reading = clock.read();
         timer.end(engine);
@@ -79,6 +89,7 @@ pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
             break;
         }
     }
+    engine.jobs.commands_us = engine.reading.monotonic_us - start_us;
 }
 
 /// Adds a batch to what each client has used; true if one has used up its quota.
@@ -249,12 +260,12 @@ impl Timer {
     }
 }
 
-/// Executes up to `count` requests of one client.
+/// Executes up to `count` requests of one client; after a long one only until that time.
 fn run_session(
     engine: &mut Engine,
     clock: &mut dyn Clock,
-    key: SessionKey,
-    count: usize,
+    (key, count): (SessionKey, usize),
+    until_us: u64,
     timer: &mut Timer,
 ) {
     let mut input = engine.sessions[key].lend_input();
@@ -262,7 +273,8 @@ fn run_session(
     engine.sessions[key].active_ms = now_ms;
     for _ in 0..count {
         let session = &engine.sessions[key];
-        if session.closing != Closing::No || session.is_held() {
+        let is_late = engine.reading.monotonic_us > until_us;
+        if session.closing != Closing::No || session.is_held() || is_late {
             break;
         }
         let Some(request) = input.peek() else { break };

@@ -25,6 +25,11 @@ use crate::store::db::Filed;
 const HASHES_PER_ROUND: usize = 4;
 /// Entries freed between two readings of the clock.
 const BURIED_PER_STEP: usize = 256;
+/// After a turn whose commands took longer than this, in microseconds, burying may take half as
+/// long as they did: they may have made what is buried, faster than slices can free it.
+const LONG_TURN_US: u64 = 10_000;
+/// The same is true if so many values wait to be freed.
+const BURIED_MAX: usize = 16 * 1024;
 /// Items refiled between two readings of the clock.
 const REFILED_PER_STEP: usize = 64;
 
@@ -57,6 +62,8 @@ pub struct Jobs {
     pub reclaim: Reclaim,
     /// Time expiry took.
     pub expiry_us: u64,
+    /// Time the commands of this turn took.
+    pub commands_us: u64,
     expired_at_us: u64,
     /// The index whose turn it is.
     next_index: usize,
@@ -76,6 +83,7 @@ impl Jobs {
             persistence: Persistence::new(reading.wall_us.div_euclid(1_000_000)),
             reclaim: Reclaim::default(),
             expiry_us: 0,
+            commands_us: 0,
             expired_at_us: reading.monotonic_us,
             next_index: 0,
             drawn: Vec::new(),
@@ -129,7 +137,14 @@ impl Engine {
         self.publish_changes();
         self.persist_slice(clock, until_us, is_idle);
         if !self.keyspace.graveyard.is_empty() {
-            self.bury_slice(clock, until_us);
+            let is_behind = self.jobs.commands_us > LONG_TURN_US
+                || self.keyspace.graveyard.pending_values() > BURIED_MAX;
+            let share_us = if is_behind {
+                self.jobs.commands_us / 2
+            } else {
+                0
+            };
+            self.bury_slice(clock, until_us.max(start_us + share_us));
         }
         self.reclaim_slice(clock, until_us);
         let now_ms = self.reading.monotonic_us / 1000;

@@ -296,6 +296,16 @@ impl Engine {
         }
     }
 
+    /// Puts a client back that was taken from the front of the ready list, and whose turn has not
+    /// come.
+    pub fn make_ready_first(&mut self, key: SessionKey) {
+        let session = &mut self.sessions[key];
+        if !session.is_ready && session.closing == Closing::No {
+            session.is_ready = true;
+            self.ready.push_front(key);
+        }
+    }
+
     /// Ends a client: at once, or when it has got what it is owed. One that ends at once listens to
     /// nothing any more, though its session stays until the end of the turn.
     pub fn close(&mut self, key: SessionKey, how: Closing) {

@@ -59,6 +59,11 @@ impl Graveyard {
         entries + self.open.len() + self.values.len()
     }
 
+    /// Collections to be freed, without those of buried databases.
+    pub fn pending_values(&self) -> usize {
+        self.values.len()
+    }
+
     /// Counts freed entries from here on.
     pub fn reset_stats(&mut self) {
         self.freed = 0;

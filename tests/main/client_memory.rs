@@ -263,3 +263,31 @@ fn a_broadcast_cannot_grow_over_the_limit() {
     assert!(grown < 80 * MEBIBYTE, "{grown}");
     drop(deaf);
 }
+
+#[test]
+fn copies_are_freed_as_fast_as_they_are_made() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut client = server.connect();
+    for part in 0..20 {
+        let members: String = (0..10_000).map(|n| format!(" member:{part}:{n}")).collect();
+        let request = format!("*10002\r\n{}", bulks(&format!("SADD s{members}")));
+        client.write_all(request.as_bytes()).expect("room");
+        let got = ask(&mut client, "", 1).expect("a reply");
+        assert_eq!(got, ":10000\r\n");
+    }
+    let before = peak_bytes(&server);
+    let copies = "COPY s d REPLACE\r\n".repeat(60);
+    let replies = ask(&mut client, &copies, 60).expect("replies");
+    assert_eq!(replies, ":1\r\n".repeat(60));
+    let grown = peak_bytes(&server) - before;
+    assert!(grown < 100 * MEBIBYTE, "{grown}");
+}
+
+/// The words of a request as bulk strings.
+fn bulks(request: &str) -> String {
+    let words = request.split(' ');
+    words
+        .map(|word| format!("${}\r\n{word}\r\n", word.len()))
+        .collect()
+}

@@ -626,3 +626,27 @@ fn a_client_to_be_closed_that_leaves_is_noticed() {
         });
     }
 }
+
+#[test]
+fn long_commands_of_one_client_do_not_hold_up_another() {
+    let mut sim = Sim::new();
+    let items = " item".repeat(10_000);
+    sim.expect(&format!("rpush l{items}"), ":10000");
+    let client = sim.connect();
+    sim.engine.feed(client, &b"lrange l 0 -1\r\n".repeat(32));
+    // Each reading of the clock stands for the time that a command takes.
+    sim.clock.cost_us = 4_000;
+    let mut answered = 0;
+    let mut turn = |sim: &mut Sim| {
+        run_ready(&mut sim.engine, &mut sim.clock);
+        answered += sim.received(client).matches("*10000").count();
+        answered
+    };
+    assert!((1..5).contains(&turn(&mut sim)));
+    sim.engine.feed(sim.client, b"ping\r\n");
+    while sim.received(sim.client).is_empty() {
+        assert!(turn(&mut sim) < 8);
+    }
+    sim.clock.cost_us = 0;
+    assert_eq!(turn(&mut sim), 32);
+}
