@@ -544,9 +544,10 @@ impl Table {
         })
     }
 
-    /// Calls `found` for the entries of up to `buckets` buckets, as long as it returns true, and moves
-    /// `walk` on, in directory order, prefetching ahead. A segment that was split, merged or rebuilt since the last step is
-    /// walked again from its start, so an entry may be met twice but is never missed if it stays.
+    /// Calls `found` for the entries of up to `buckets` buckets, as long as it returns true, and
+    /// moves `walk` on, in directory order, prefetching ahead. A segment that was split, merged or
+    /// rebuilt since the last step is walked again from its start, so an entry may be met twice but
+    /// is never missed if it stays.
     pub fn walk(&self, walk: &mut Walk, buckets: usize, mut found: impl FnMut(&Slot) -> bool) {
         if walk.is_done {
             return;
