@@ -12,8 +12,8 @@
 //! ```
 //!
 //! There may be a limit. Whoever writes replies need not look at it: what exceeds it, and all that
-//! was pending, is dropped, and [`Output::is_over_limit`] says so. A reply of many pieces can exceed
-//! the limit by the piece that is being filled.
+//! was pending, is dropped, and [`Output::is_over_limit`] says so. A reply of many pieces can
+//! exceed the limit by the piece that is being filled.
 //!
 //! Invariants: `shared` is ordered by `before`, and none lies in what is already written; a sealed
 //! vector is never empty. A session that drains its output allocates nothing in the steady state;
