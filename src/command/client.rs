@@ -20,7 +20,7 @@ use crate::value::number::parse_i64;
 pub const COMMANDS: &[Row] = &[Row {
     name: "client",
     arity: -2,
-    flags: 0,
+    flags: flag::LONG,
     categories: category::SLOW,
     keys: &[],
     group: Group::Connection,
@@ -65,7 +65,7 @@ const CLIENT: &[Row] = &[
     Row {
         name: "list",
         arity: -2,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS | category::CONNECTION,
         keys: &[],
         group: Group::Connection,
@@ -89,7 +89,7 @@ const CLIENT: &[Row] = &[
     Row {
         name: "kill",
         arity: -3,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS | category::CONNECTION,
         keys: &[],
         group: Group::Connection,
@@ -204,7 +204,12 @@ const CLIENT: &[Row] = &[
     Row {
         name: "unpause",
         arity: 2,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::ADMIN
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::ENDS_PAUSE,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS | category::CONNECTION,
         keys: &[],
         group: Group::Connection,
@@ -218,7 +223,7 @@ const CLIENT: &[Row] = &[
     Row {
         name: "unblock",
         arity: -3,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS | category::CONNECTION,
         keys: &[],
         group: Group::Connection,

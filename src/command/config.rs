@@ -26,7 +26,7 @@ use crate::value::glob;
 pub const COMMANDS: &[Row] = &[Row {
     name: "config",
     arity: -2,
-    flags: 0,
+    flags: flag::LONG,
     categories: category::SLOW,
     keys: &[],
     group: Group::Server,
@@ -43,7 +43,7 @@ const CONFIG: &[Row] = &[
     Row {
         name: "get",
         arity: -3,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Server,
@@ -57,7 +57,7 @@ const CONFIG: &[Row] = &[
     Row {
         name: "set",
         arity: -4,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Server,

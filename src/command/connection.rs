@@ -28,7 +28,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "ping",
         arity: -1,
-        flags: flag::FAST | flag::LOADING,
+        flags: flag::FAST | flag::LOADING | flag::FOR_SUBSCRIBERS | flag::NEEDS_SAVES,
         categories: category::FAST | category::CONNECTION,
         keys: &[],
         group: Group::Connection,
@@ -80,7 +80,8 @@ pub const COMMANDS: &[Row] = &[
             | flag::STALE
             | flag::FAST
             | flag::NO_AUTH
-            | flag::ALLOW_BUSY,
+            | flag::ALLOW_BUSY
+            | flag::LONG,
         categories: category::FAST | category::CONNECTION,
         keys: &[],
         group: Group::Connection,
@@ -118,7 +119,9 @@ pub const COMMANDS: &[Row] = &[
             | flag::STALE
             | flag::FAST
             | flag::NO_AUTH
-            | flag::ALLOW_BUSY,
+            | flag::ALLOW_BUSY
+            | flag::NOT_QUEUED
+            | flag::FOR_SUBSCRIBERS,
         categories: category::FAST | category::CONNECTION,
         keys: &[],
         group: Group::Connection,
@@ -137,7 +140,9 @@ pub const COMMANDS: &[Row] = &[
             | flag::STALE
             | flag::FAST
             | flag::NO_AUTH
-            | flag::ALLOW_BUSY,
+            | flag::ALLOW_BUSY
+            | flag::NOT_QUEUED
+            | flag::FOR_SUBSCRIBERS,
         categories: category::FAST | category::CONNECTION,
         keys: &[],
         group: Group::Connection,

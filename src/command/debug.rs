@@ -23,7 +23,7 @@ use crate::value::glob;
 pub const COMMANDS: &[Row] = &[Row {
     name: "debug",
     arity: -2,
-    flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+    flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::LONG,
     categories: category::ADMIN | category::SLOW | category::DANGEROUS,
     keys: &[],
     group: Group::Server,

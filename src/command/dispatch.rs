@@ -22,9 +22,10 @@ use std::borrow::Cow;
 
 use super::args::{Args, QUOTED_LEN_MAX};
 use super::introspect::unknown_subcommand;
+use super::row::MEMBER_AT;
 use super::row::flag;
 use super::transaction::discard_transaction;
-use super::{Entry, Handler, MEMBER_AT, table};
+use super::{Entry, Handler, table};
 use crate::clock::Clock;
 use crate::engine::blocking::Ticket;
 use crate::engine::metrics::UNKNOWN_NAME_BYTES_MAX;
@@ -151,7 +152,7 @@ fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
             request.member_hash = None;
             if row != ROW_NONE {
                 let entry = table.entry(row);
-                has_members |= entry.has_member;
+                has_members |= entry.is(flag::ON_MEMBER);
                 if let Some(spec) = entry.row.keys.first()
                     && let Some(range) = ranges.get(spec.first_key())
                 {
@@ -195,7 +196,7 @@ fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
         let mut last = (None, None);
         for request in requests {
             let Some(hash) = request.hash else { continue };
-            if !table().entry(request.row).has_member {
+            if !table().entry(request.row).is(flag::ON_MEMBER) {
                 continue;
             }
             if last.0 != Some(hash) {
@@ -337,25 +338,22 @@ fn is_held_back(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) 
         return false;
     };
     let entry = table().entry(number);
-    let is_unpause = entry.row.name == "unpause" && entry.container.is_some();
     match engine.pause.map(|pause| pause.kind) {
         None => false,
-        Some(PauseKind::All) => !is_unpause,
-        Some(PauseKind::Write) => would_run(engine, key, entry, may_write),
+        Some(PauseKind::All) => !entry.is(flag::ENDS_PAUSE),
+        Some(PauseKind::Write) => would_run(engine, key, entry, |entry| {
+            entry.is(flag::WRITE | flag::MAY_REPLICATE)
+        }),
     }
 }
 
 /// Whether a command is of a kind or, if it is EXEC, would run one of that kind.
 fn would_run(engine: &Engine, key: SessionKey, entry: &Entry, is_it: fn(&Entry) -> bool) -> bool {
-    if entry.row.name != "exec" {
+    if !entry.is(flag::RUNS_QUEUE) {
         return is_it(entry);
     }
     let mut queue = engine.sessions[key].multi.queue.iter();
     queue.any(|queued| is_it(table().entry(queued.row)))
-}
-
-fn may_write(entry: &Entry) -> bool {
-    entry.row.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0
 }
 
 /// A page can make a browser send HTTP to this port, with commands in it: its first words end the
@@ -398,16 +396,16 @@ fn execute(
             let session = &mut engine.sessions[key];
             session.last_command = number;
             let entry = table().entry(number);
-            if session.multi.is_open
-                && entry.row.flags & flag::NO_MULTI == 0
-                && !is_immediate(entry)
-            {
+            if session.multi.is_open && !entry.is(flag::NO_MULTI | flag::NOT_QUEUED) {
                 queue(engine, key, number, args);
             } else {
                 timer.count(number, engine, clock);
                 run(engine, key, number, args);
                 let written = engine.sessions[key].output.len_since(mark);
-                if entry.is_long || args.len() > ARGUMENTS_SHORT || written > REPLY_BYTES_SHORT {
+                if entry.is(flag::LONG)
+                    || args.len() > ARGUMENTS_SHORT
+                    || written > REPLY_BYTES_SHORT
+                {
                     // Later commands must see the time it may have taken.
                     engine.reading = clock.read();
                     timer.end(engine);
@@ -518,14 +516,6 @@ fn withhold_reply(session: &mut Session, mark: Mark) {
     };
 }
 
-/// Commands that MULTI does not queue.
-fn is_immediate(entry: &Entry) -> bool {
-    matches!(
-        entry.row.name,
-        "exec" | "discard" | "multi" | "watch" | "quit" | "reset"
-    ) && entry.container.is_none()
-}
-
 /// The number of the row that a request names: of a container's, the subcommand's.
 #[inline]
 fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
@@ -555,27 +545,27 @@ fn admit(
         return Err(CommandError::WrongArity(entry.full_name()));
     }
     let session = &engine.sessions[key];
-    if !session.is_authenticated && entry.row.flags & flag::NO_AUTH == 0 {
+    if !session.is_authenticated && !entry.is(flag::NO_AUTH) {
         return Err(CommandError::text("NOAUTH Authentication required."));
     }
-    if session.multi.is_open && entry.row.flags & flag::NO_MULTI != 0 {
+    if session.multi.is_open && entry.is(flag::NO_MULTI) {
         return Err(CommandError::text(
             "ERR Command not allowed inside a transaction",
         ));
     }
-    if session.is_subscriber() && !is_for_subscribers(entry) {
+    if session.is_subscriber() && !entry.is(flag::FOR_SUBSCRIBERS) {
         return Err(CommandError::owned(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
              are allowed in this context",
             entry.full_name()
         )));
     }
-    let needs_keys = |entry: &Entry| entry.row.flags & flag::LOADING == 0;
+    let needs_keys = |entry: &Entry| !entry.is(flag::LOADING);
     if engine.jobs.is_loading() && would_run(engine, key, entry, needs_keys) {
         return Err(CommandError::Loading);
     }
     // PING too, as in Redis: a client that asks whether all is well must be told that it is not.
-    let is_refused = |entry: &Entry| entry.row.flags & flag::WRITE != 0 || entry.row.name == "ping";
+    let is_refused = |entry: &Entry| entry.is(flag::WRITE | flag::NEEDS_SAVES);
     let is_failing = engine.jobs.refuses_writes(&engine.config);
     if is_failing && would_run(engine, key, entry, is_refused) {
         return Err(CommandError::text(
@@ -601,27 +591,12 @@ fn unknown_command(args: Args<'_>) -> CommandError {
     CommandError::owned([b"ERR unknown command '", name, &after].concat())
 }
 
-fn is_for_subscribers(entry: &Entry) -> bool {
-    matches!(
-        entry.row.name,
-        "subscribe"
-            | "unsubscribe"
-            | "psubscribe"
-            | "punsubscribe"
-            | "ssubscribe"
-            | "sunsubscribe"
-            | "ping"
-            | "quit"
-            | "reset"
-    ) && entry.container.is_none()
-}
-
 /// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
 fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
     let mut line = error.line();
     if row != ROW_UNKNOWN {
         engine.metrics.command(row).rejected += 1;
-        if table().entry(row).row.name == "exec" {
+        if table().entry(row).is(flag::RUNS_QUEUE) {
             discard_transaction(engine, key);
             let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
             let before = b"EXECABORT Transaction discarded because of: ".as_slice();

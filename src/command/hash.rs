@@ -22,7 +22,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hset",
         arity: -4,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hsetnx",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::INSERT)],
         group: Group::Hash,
@@ -54,7 +54,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hmset",
         arity: -4,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hget",
         arity: 3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::ON_MEMBER,
         categories: category::READ | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Hash,
@@ -82,7 +82,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hmget",
         arity: -3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::ON_MEMBER,
         categories: category::READ | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Hash,
@@ -155,7 +155,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hexists",
         arity: 3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::ON_MEMBER,
         categories: category::READ | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO)],
         group: Group::Hash,
@@ -169,7 +169,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hdel",
         arity: -3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::Hash,
@@ -186,7 +186,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hstrlen",
         arity: 3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::ON_MEMBER,
         categories: category::READ | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO)],
         group: Group::Hash,
@@ -200,7 +200,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hincrby",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -221,7 +221,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hincrbyfloat",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -242,7 +242,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hrandfield",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::HASH | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Hash,

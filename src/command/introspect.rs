@@ -17,7 +17,7 @@ use crate::value::glob::Glob;
 pub const COMMANDS: &[Row] = &[Row {
     name: "command",
     arity: -1,
-    flags: flag::LOADING | flag::STALE,
+    flags: flag::LOADING | flag::STALE | flag::LONG,
     categories: category::SLOW | category::CONNECTION,
     keys: &[],
     group: Group::Server,
@@ -48,7 +48,7 @@ const COMMAND: &[Row] = &[
     Row {
         name: "list",
         arity: -2,
-        flags: flag::LOADING | flag::STALE,
+        flags: flag::LOADING | flag::STALE | flag::LONG,
         categories: category::SLOW | category::CONNECTION,
         keys: &[],
         group: Group::Server,
@@ -64,7 +64,7 @@ const COMMAND: &[Row] = &[
     Row {
         name: "info",
         arity: -2,
-        flags: flag::LOADING | flag::STALE,
+        flags: flag::LOADING | flag::STALE | flag::LONG,
         categories: category::SLOW | category::CONNECTION,
         keys: &[],
         group: Group::Server,
@@ -80,7 +80,7 @@ const COMMAND: &[Row] = &[
     Row {
         name: "docs",
         arity: -2,
-        flags: flag::LOADING | flag::STALE,
+        flags: flag::LOADING | flag::STALE | flag::LONG,
         categories: category::SLOW | category::CONNECTION,
         keys: &[],
         group: Group::Server,
@@ -96,7 +96,7 @@ const COMMAND: &[Row] = &[
     Row {
         name: "getkeys",
         arity: -3,
-        flags: flag::LOADING | flag::STALE,
+        flags: flag::LOADING | flag::STALE | flag::LONG,
         categories: category::SLOW | category::CONNECTION,
         keys: &[],
         group: Group::Server,
@@ -113,7 +113,7 @@ const COMMAND: &[Row] = &[
     Row {
         name: "getkeysandflags",
         arity: -3,
-        flags: flag::LOADING | flag::STALE,
+        flags: flag::LOADING | flag::STALE | flag::LONG,
         categories: category::SLOW | category::CONNECTION,
         keys: &[],
         group: Group::Server,

@@ -119,7 +119,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "copy",
         arity: -3,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::KEYSPACE | category::WRITE | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::RO | key_flag::ACCESS),
@@ -160,7 +160,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "swapdb",
         arity: 3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::LONG,
         categories: category::KEYSPACE | category::WRITE | category::FAST | category::DANGEROUS,
         keys: &[],
         group: Group::Server,
@@ -191,7 +191,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "keys",
         arity: 2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::KEYSPACE | category::READ | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Generic,
@@ -259,7 +259,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "flushdb",
         arity: -1,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::KEYSPACE | category::WRITE | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Server,
@@ -273,7 +273,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "flushall",
         arity: -1,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::KEYSPACE | category::WRITE | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Server,
@@ -287,7 +287,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "object",
         arity: -2,
-        flags: 0,
+        flags: flag::LONG,
         categories: category::SLOW,
         keys: &[],
         group: Group::Generic,

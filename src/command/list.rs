@@ -165,7 +165,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lindex",
         arity: 3,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::LIST | category::SLOW,
         keys: READ,
         group: Group::List,
@@ -179,7 +179,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lset",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::List,
@@ -197,7 +197,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "linsert",
         arity: 5,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW,
         keys: INSERTED,
         group: Group::List,
@@ -216,7 +216,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lrem",
         arity: 4,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::List,
@@ -234,7 +234,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "ltrim",
         arity: 4,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::List,
@@ -252,7 +252,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lpos",
         arity: -3,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::LIST | category::SLOW,
         keys: READ,
         group: Group::List,
@@ -307,7 +307,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lmpop",
         arity: -4,
-        flags: flag::WRITE | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW,
         keys: &[KeySpec::counted(
             1,
@@ -332,7 +332,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "blpop",
         arity: -3,
-        flags: flag::WRITE | flag::BLOCKING,
+        flags: flag::WRITE | flag::BLOCKING | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::but_last(
             1,
@@ -352,7 +352,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "brpop",
         arity: -3,
-        flags: flag::WRITE | flag::BLOCKING,
+        flags: flag::WRITE | flag::BLOCKING | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::but_last(
             1,
@@ -410,7 +410,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "blmpop",
         arity: -5,
-        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::counted(
             2,

@@ -137,10 +137,6 @@ pub struct Entry {
     pub container: Option<&'static Row>,
     /// Number of its first subcommand.
     first_subcommand: u16,
-    /// May take long although its arguments are few and its reply is short.
-    pub is_long: bool,
-    /// Argument [`MEMBER_AT`] is a member of a set or a field of a hash.
-    pub has_member: bool,
 }
 
 /// All rows by number, and the names of commands.
@@ -173,74 +169,6 @@ fn name_hash(name: &[u8]) -> u64 {
     hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Commands whose work is not constant but bounded by their arguments and their reply together. Of
-/// a deleted collection only the graveyard has work.
-const BOUNDED: &[&str] = &[
-    "del",
-    "exists",
-    "hdel",
-    "hexpire",
-    "hexpireat",
-    "hexpiretime",
-    "hgetall",
-    "hgetdel",
-    "hgetex",
-    "hkeys",
-    "hmget",
-    "hmset",
-    "hpersist",
-    "hpexpire",
-    "hpexpireat",
-    "hpexpiretime",
-    "hpttl",
-    "hset",
-    "hsetex",
-    "httl",
-    "hvals",
-    "lrange",
-    "mget",
-    "mset",
-    "msetex",
-    "msetnx",
-    "sadd",
-    "smembers",
-    "smismember",
-    "srem",
-    "touch",
-    "zrange",
-    "zrangebylex",
-    "zrangebyscore",
-    "zrem",
-    "zrevrange",
-    "zrevrangebylex",
-    "zrevrangebyscore",
-];
-
-/// The argument of commands on one member or field, or on several, where the first is.
-pub const MEMBER_AT: usize = 2;
-/// Those commands.
-const ON_MEMBERS: &[&str] = &[
-    "hdel",
-    "hexists",
-    "hget",
-    "hincrby",
-    "hincrbyfloat",
-    "hmget",
-    "hmset",
-    "hset",
-    "hsetnx",
-    "hstrlen",
-    "sadd",
-    "sismember",
-    "smismember",
-    "srem",
-];
-
-fn is_long(row: &Row) -> bool {
-    let is_short = ["O(1)", "O(log N) "].map(|short| row.complexity.starts_with(short));
-    !is_short.contains(&true) && !BOUNDED.contains(&row.name)
-}
-
 impl CommandTable {
     fn new() -> CommandTable {
         let mut entries: Vec<Entry> = FAMILIES
@@ -250,8 +178,6 @@ impl CommandTable {
                 row,
                 container: None,
                 first_subcommand: 0,
-                is_long: is_long(row),
-                has_member: ON_MEMBERS.contains(&row.name),
             })
             .collect();
         let commands = entries.len();
@@ -260,13 +186,10 @@ impl CommandTable {
             entries[at].first_subcommand = entries.len() as u16;
             for subcommand in row.subcommands {
                 let container = Some(row);
-                let is_long = is_long(subcommand);
                 entries.push(Entry {
                     row: subcommand,
                     container,
                     first_subcommand: 0,
-                    is_long,
-                    has_member: false,
                 });
             }
         }
@@ -328,6 +251,12 @@ impl CommandTable {
 }
 
 impl Entry {
+    /// Whether its row has one of these flags.
+    #[inline(always)]
+    pub fn is(&self, flags: u32) -> bool {
+        self.row.flags & flags != 0
+    }
+
     /// The full name as Redis writes it: `get`, `client|id`.
     pub fn full_name(&self) -> String {
         match self.container {
@@ -353,21 +282,5 @@ pub fn reply_help(reply: &mut Reply<'_>, container: &str) {
         let name = subcommand.name.to_uppercase();
         reply.simple(format!("{name} {}", row::synopsis(subcommand.args)).trim_end());
         reply.simple(&format!("    {}", subcommand.summary));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounded_commands_are_in_the_table_and_not_constant_already() {
-        for name in BOUNDED {
-            let row = table()
-                .find(name.as_bytes())
-                .map(|at| table().entry(at).row);
-            let row = row.unwrap_or_else(|| panic!("{name} is no command"));
-            assert!(!row.complexity.starts_with("O(1)"), "{name}");
-        }
     }
 }

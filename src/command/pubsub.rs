@@ -19,7 +19,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "subscribe",
         arity: -2,
-        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::FOR_SUBSCRIBERS,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -33,7 +38,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "unsubscribe",
         arity: -1,
-        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::FOR_SUBSCRIBERS,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -47,7 +57,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "psubscribe",
         arity: -2,
-        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::FOR_SUBSCRIBERS,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -61,7 +76,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "punsubscribe",
         arity: -1,
-        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::FOR_SUBSCRIBERS,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -75,7 +95,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "publish",
         arity: 3,
-        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE,
+        flags: flag::PUBSUB
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::MAY_REPLICATE
+            | flag::LONG,
         categories: category::PUBSUB | category::FAST,
         keys: &[],
         group: Group::PubSub,
@@ -92,7 +117,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "ssubscribe",
         arity: -2,
-        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::FOR_SUBSCRIBERS,
         categories: category::PUBSUB | category::SLOW,
         keys: &[KeySpec::to_end(1, 1, key_flag::NOT_KEY)],
         group: Group::PubSub,
@@ -106,7 +136,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sunsubscribe",
         arity: -1,
-        flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB
+            | flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::LONG
+            | flag::FOR_SUBSCRIBERS,
         categories: category::PUBSUB | category::SLOW,
         keys: &[KeySpec::to_end(1, 1, key_flag::NOT_KEY)],
         group: Group::PubSub,
@@ -122,7 +157,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "spublish",
         arity: 3,
-        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE,
+        flags: flag::PUBSUB
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::MAY_REPLICATE
+            | flag::LONG,
         categories: category::PUBSUB | category::FAST,
         keys: &[KeySpec::at(1, key_flag::NOT_KEY)],
         group: Group::PubSub,
@@ -139,7 +179,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "pubsub",
         arity: -2,
-        flags: 0,
+        flags: flag::LONG,
         categories: category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -157,7 +197,7 @@ const PUBSUB: &[Row] = &[
     Row {
         name: "channels",
         arity: -2,
-        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -185,7 +225,7 @@ const PUBSUB: &[Row] = &[
     Row {
         name: "numsub",
         arity: -2,
-        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -199,7 +239,7 @@ const PUBSUB: &[Row] = &[
     Row {
         name: "shardchannels",
         arity: -2,
-        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,
@@ -213,7 +253,7 @@ const PUBSUB: &[Row] = &[
     Row {
         name: "shardnumsub",
         arity: -2,
-        flags: flag::PUBSUB | flag::LOADING | flag::STALE,
+        flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::LONG,
         categories: category::PUBSUB | category::SLOW,
         keys: &[],
         group: Group::PubSub,

@@ -4,6 +4,9 @@
 
 use super::Handler;
 
+/// The argument of commands on one member or field, or on several, where the first is.
+pub const MEMBER_AT: usize = 2;
+
 /// Properties of a command, as bits of [`Row::flags`]; the names are those of COMMAND INFO.
 pub mod flag {
     /// May change the data set.
@@ -47,8 +50,25 @@ pub mod flag {
     pub const TOUCHES_ARBITRARY_KEYS: u32 = 1 << 18;
     /// Served to a client that is busy loading asynchronously.
     pub const NO_ASYNC_LOADING: u32 = 1 << 19;
-    /// Only a container of subcommands.
-    pub const SENTINEL: u32 = 1 << 20;
+    // What follows is for the dispatcher; COMMAND INFO does not tell about it.
+
+    /// May take long although its arguments are few and its reply is short: the time is read anew
+    /// after it. Commands whose work is bounded by their arguments and their reply together are not
+    /// among these; of a deleted collection only the graveyard has work.
+    pub const LONG: u32 = 1 << 20;
+    /// Its argument [`super::MEMBER_AT`] is a member of a set or a field of a hash, to be looked
+    /// ahead for.
+    pub const ON_MEMBER: u32 = 1 << 21;
+    /// Runs at once inside MULTI.
+    pub const NOT_QUEUED: u32 = 1 << 22;
+    /// Allowed to a client that is bound by its subscriptions.
+    pub const FOR_SUBSCRIBERS: u32 = 1 << 23;
+    /// Runs the commands of a transaction: what holds for one of them holds for it.
+    pub const RUNS_QUEUE: u32 = 1 << 24;
+    /// Refused like writes while saves fail.
+    pub const NEEDS_SAVES: u32 = 1 << 25;
+    /// Not held back by CLIENT PAUSE.
+    pub const ENDS_PAUSE: u32 = 1 << 26;
 
     /// Bit and name, in the order COMMAND INFO lists them.
     pub const NAMES: &[(u32, &str)] = &[

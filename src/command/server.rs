@@ -49,7 +49,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "memory",
         arity: -2,
-        flags: 0,
+        flags: flag::LONG,
         categories: category::SLOW,
         keys: &[],
         group: Group::Server,
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lolwut",
         arity: -1,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::LONG,
         categories: category::READ | category::FAST,
         keys: &[],
         group: Group::Server,
@@ -79,7 +79,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "cluster",
         arity: -2,
-        flags: 0,
+        flags: flag::LONG,
         categories: category::SLOW,
         keys: &[],
         group: Group::Cluster,
@@ -97,7 +97,7 @@ const MEMORY: &[Row] = &[
     Row {
         name: "usage",
         arity: -3,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::SLOW,
         keys: &[KeySpec::at(2, key_flag::RO)],
         group: Group::Server,

@@ -25,7 +25,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sadd",
         arity: -3,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::SET | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::INSERT)],
         group: Group::Set,
@@ -42,7 +42,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "srem",
         arity: -3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::ON_MEMBER,
         categories: category::WRITE | category::SET | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::Set,
@@ -73,7 +73,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sismember",
         arity: 3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::ON_MEMBER,
         categories: category::READ | category::SET | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO)],
         group: Group::Set,
@@ -87,7 +87,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "smismember",
         arity: -3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::ON_MEMBER,
         categories: category::READ | category::SET | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Set,
@@ -118,7 +118,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "spop",
         arity: -2,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::LONG,
         categories: category::WRITE | category::SET | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -140,7 +140,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "srandmember",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::SET | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Set,
@@ -180,7 +180,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sinter",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::SET | category::SLOW,
         keys: &[KeySpec::to_end(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Set,
@@ -194,7 +194,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sintercard",
         arity: -3,
-        flags: flag::READONLY | flag::MOVABLEKEYS,
+        flags: flag::READONLY | flag::MOVABLEKEYS | flag::LONG,
         categories: category::READ | category::SET | category::SLOW,
         keys: &[KeySpec::counted(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Set,
@@ -214,7 +214,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sunion",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::SET | category::SLOW,
         keys: &[KeySpec::to_end(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Set,
@@ -228,7 +228,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sdiff",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::SET | category::SLOW,
         keys: &[KeySpec::to_end(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Set,
@@ -242,7 +242,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sinterstore",
         arity: -3,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::WRITE | category::SET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),
@@ -262,7 +262,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sunionstore",
         arity: -3,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::WRITE | category::SET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),
@@ -282,7 +282,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sdiffstore",
         arity: -3,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::WRITE | category::SET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),

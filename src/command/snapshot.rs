@@ -17,7 +17,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "save",
         arity: 1,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::NO_ASYNC_LOADING | flag::NO_MULTI,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::NO_ASYNC_LOADING | flag::NO_MULTI | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Server,
@@ -64,7 +64,8 @@ pub const COMMANDS: &[Row] = &[
             | flag::LOADING
             | flag::STALE
             | flag::NO_MULTI
-            | flag::ALLOW_BUSY,
+            | flag::ALLOW_BUSY
+            | flag::LONG,
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Server,

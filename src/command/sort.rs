@@ -33,7 +33,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sort",
         arity: -2,
-        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE
             | category::SET
             | category::SORTEDSET
@@ -67,7 +67,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sort_ro",
         arity: -2,
-        flags: flag::READONLY | flag::MOVABLEKEYS,
+        flags: flag::READONLY | flag::MOVABLEKEYS | flag::LONG,
         categories: category::READ
             | category::SET
             | category::SORTEDSET

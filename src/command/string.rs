@@ -279,7 +279,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "getrange",
         arity: 4,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::STRING | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::String,
@@ -297,7 +297,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "substr",
         arity: 4,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::STRING | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::String,

@@ -20,7 +20,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "lcs",
         arity: -3,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::STRING | category::SLOW,
         keys: &[KeySpec {
             last: 1,
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "digest",
         arity: 2,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::LONG,
         categories: category::READ | category::STRING | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::String,

@@ -21,7 +21,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "multi",
         arity: 1,
-        flags: flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::ALLOW_BUSY,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::ALLOW_BUSY
+            | flag::NOT_QUEUED,
         categories: category::FAST | category::TRANSACTION,
         keys: &[],
         group: Group::Transactions,
@@ -35,7 +40,13 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "exec",
         arity: 1,
-        flags: flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::SKIP_SLOWLOG,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::SKIP_SLOWLOG
+            | flag::LONG
+            | flag::NOT_QUEUED
+            | flag::RUNS_QUEUE,
         categories: category::SLOW | category::TRANSACTION,
         keys: &[],
         group: Group::Transactions,
@@ -49,7 +60,13 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "discard",
         arity: 1,
-        flags: flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::ALLOW_BUSY,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::ALLOW_BUSY
+            | flag::LONG
+            | flag::NOT_QUEUED,
         categories: category::FAST | category::TRANSACTION,
         keys: &[],
         group: Group::Transactions,
@@ -63,7 +80,12 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "watch",
         arity: -2,
-        flags: flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::ALLOW_BUSY,
+        flags: flag::NOSCRIPT
+            | flag::LOADING
+            | flag::STALE
+            | flag::FAST
+            | flag::ALLOW_BUSY
+            | flag::NOT_QUEUED,
         categories: category::FAST | category::TRANSACTION,
         keys: &[KeySpec::to_end(1, 1, key_flag::RO)],
         group: Group::Transactions,

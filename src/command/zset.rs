@@ -101,7 +101,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zmscore",
         arity: -3,
-        flags: flag::READONLY | flag::FAST,
+        flags: flag::READONLY | flag::FAST | flag::LONG,
         categories: category::READ | category::SORTEDSET | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::SortedSet,
@@ -204,7 +204,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zrandmember",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::READONLY | flag::LONG,
         categories: category::READ | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::SortedSet,

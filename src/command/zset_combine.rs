@@ -28,7 +28,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zunion",
         arity: -3,
-        flags: flag::READONLY | flag::MOVABLEKEYS,
+        flags: flag::READONLY | flag::MOVABLEKEYS | flag::LONG,
         categories: category::READ | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::counted(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::SortedSet,
@@ -53,7 +53,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zinter",
         arity: -3,
-        flags: flag::READONLY | flag::MOVABLEKEYS,
+        flags: flag::READONLY | flag::MOVABLEKEYS | flag::LONG,
         categories: category::READ | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::counted(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::SortedSet,
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zdiff",
         arity: -3,
-        flags: flag::READONLY | flag::MOVABLEKEYS,
+        flags: flag::READONLY | flag::MOVABLEKEYS | flag::LONG,
         categories: category::READ | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::counted(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::SortedSet,
@@ -96,7 +96,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zunionstore",
         arity: -4,
-        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),
@@ -124,7 +124,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zinterstore",
         arity: -4,
-        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),
@@ -152,7 +152,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zdiffstore",
         arity: -4,
-        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),
@@ -173,7 +173,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zintercard",
         arity: -3,
-        flags: flag::READONLY | flag::MOVABLEKEYS,
+        flags: flag::READONLY | flag::MOVABLEKEYS | flag::LONG,
         categories: category::READ | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::counted(1, 1, key_flag::RO | key_flag::ACCESS)],
         group: Group::SortedSet,

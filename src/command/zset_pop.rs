@@ -23,7 +23,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zpopmin",
         arity: -2,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -43,7 +43,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zpopmax",
         arity: -2,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zmpop",
         arity: -4,
-        flags: flag::WRITE | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::counted(
             1,
@@ -128,7 +128,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "bzmpop",
         arity: -5,
-        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::counted(
             2,

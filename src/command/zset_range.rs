@@ -145,7 +145,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zrangestore",
         arity: -5,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::OW | key_flag::UPDATE),
@@ -170,7 +170,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zremrangebyrank",
         arity: 4,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::SortedSet,
@@ -188,7 +188,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zremrangebyscore",
         arity: 4,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::SortedSet,
@@ -206,7 +206,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "zremrangebylex",
         arity: 4,
-        flags: flag::WRITE,
+        flags: flag::WRITE | flag::LONG,
         categories: category::WRITE | category::SORTEDSET | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE)],
         group: Group::SortedSet,
