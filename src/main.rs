@@ -315,6 +315,10 @@ fn banner(config: &Config) {
             config.port
         )
     };
+    let log = match config.logfile.as_str() {
+        "" => String::new(),
+        file => format!("\n               Log: {file}"),
+    };
     // Nobody may be there to see it.
     let _ = say(&format!(
         "
@@ -323,7 +327,7 @@ fn banner(config: &Config) {
   '-- (o) --'  Listening on {place}
     /  |  \\     PID: {}
    '   |   '
-       '        A server for keys that expire.
+       '        A server for keys that expire.{log}
 \n",
         std::process::id()
     ));

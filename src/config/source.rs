@@ -450,7 +450,12 @@ impl<'a> Loader<'a> {
                     true => String::new(),
                     false => format!(", got '{}'", String::from_utf8_lossy(&values.join(&b' '))),
                 };
-                self.mistake(place, format!("{why}{got} (expected {})", row.values()));
+                // A reason with the only value that there is has said it.
+                let expected = match why.contains("the only value is") {
+                    true => String::new(),
+                    false => format!(" (expected {})", row.values()),
+                };
+                self.mistake(place, format!("{why}{got}{expected}"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Expiry, the heart of the server: when a key is due, and which keys fall due next.
+//! Expiry: when a key is due, and which keys fall due next.
 //!
 //! This folder is arithmetic and an index; it deletes nothing, knows no key and reads no clock.
 //! The keyspace files each volatile key here and asks for samples.
@@ -58,9 +58,9 @@ use crate::clock::{Reading, UnixMillis};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline(pub UnixMillis);
 
-/// Whether something with this deadline is dead at `now`: the one predicate. Lazy, active, field,
-/// eviction, snapshot and restore all ask here, so that they cannot disagree at the millisecond
-/// itself.
+/// Whether something with this deadline is dead at `now`: the one predicate. Commands, expiry of
+/// keys and of fields, snapshots and loading all ask here, so that they cannot disagree at the
+/// millisecond itself.
 #[inline]
 pub fn is_due(deadline: Deadline, now: UnixMillis) -> bool {
     deadline.0 <= now

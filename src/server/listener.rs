@@ -230,8 +230,12 @@ fn open_tcp(config: &Config) -> Result<Vec<Listener>, String> {
                 log::debug!("not listening on {address}: {error}");
             }
             Err(error) => {
+                let hint = match error.kind() {
+                    io::ErrorKind::AddrInUse => "; another one can be chosen with --port",
+                    _ => "",
+                };
                 return Err(format!(
-                    "could not create server TCP listening socket {address}: {error}"
+                    "could not create server TCP listening socket {address}: {error}{hint}"
                 ));
             }
         }
