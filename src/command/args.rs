@@ -4,6 +4,8 @@ use bytes::Bytes;
 
 use crate::engine::session::Queued;
 use crate::resp::error::CommandError;
+use crate::resp::output::Mark;
+use crate::resp::reply::Reply;
 use crate::resp::request::{ArgRange, Source};
 use crate::value::number::parse_i64;
 
@@ -13,6 +15,41 @@ pub const QUOTED_LEN_MAX: usize = 128;
 ///
 /// Redis: there is no limit, and a reply of billions of elements takes all memory there is.
 pub const REPEATED_DRAWS_MAX: u64 = 1 << 24;
+
+/// The reply of such draws may take so many bytes.
+const REPEATED_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// The reply of draws that may repeat each other: how many they are is said before it is known how
+/// large they are.
+pub struct RepeatedDraws {
+    start: Mark,
+}
+
+impl RepeatedDraws {
+    /// Before anything is replied.
+    pub fn begin(reply: &mut Reply<'_>) -> RepeatedDraws {
+        RepeatedDraws {
+            start: reply.output().mark(),
+        }
+    }
+
+    /// Whether the next one may be replied.
+    pub fn go_on(&self, reply: &mut Reply<'_>) -> bool {
+        reply.output().len_since(self.start) <= REPEATED_BYTES_MAX
+    }
+
+    /// After the last.
+    ///
+    /// # Errors
+    /// If they are too large together; the reply is taken back.
+    pub fn end(self, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+        if self.go_on(reply) {
+            return Ok(());
+        }
+        reply.output().truncate_to(self.start);
+        Err(CommandError::text("ERR value is out of range"))
+    }
+}
 
 /// How many random draws that may repeat each other a negative count asks for.
 ///

@@ -4,7 +4,7 @@
 //! the key stays as it is. Counters and floats are read and written as in [`super::string`].
 
 use super::Handler::Data;
-use super::args::{Args, draws_from};
+use super::args::{Args, RepeatedDraws, draws_from};
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::reply_string;
 use super::row::*;
@@ -495,8 +495,13 @@ fn hrandfield(
         drawn.into_iter().for_each(|element| answer(reply, element));
     } else {
         // As many replies as are announced: no hash is empty.
+        let repeated = RepeatedDraws::begin(reply);
         begin(reply, draws);
-        hash.draw(draws, &mut rng, |element| answer(reply, element));
+        hash.draw(draws, &mut rng, |element| {
+            answer(reply, element);
+            repeated.go_on(reply)
+        });
+        repeated.end(reply)?;
     }
     Ok(())
 }

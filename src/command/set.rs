@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::Handler::Data;
-use super::args::{Args, draws_from};
+use super::args::{Args, RepeatedDraws, draws_from};
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::row::*;
 use crate::resp::error::CommandError;
@@ -476,16 +476,19 @@ fn srandmember(
         return Ok(());
     };
     let draws = draws_from(count, set.len())?;
+    let repeated = RepeatedDraws::begin(reply);
     reply.array(draws);
     if count >= 0 {
         set.sample(draws, &mut rng, |member| reply_member(reply, member));
     } else {
         // As many replies as were announced: no set is empty.
-        for _ in 0..draws {
-            if let Some(member) = set.random(&mut rng) {
-                reply_member(reply, member);
-            }
+        let mut drawn = (0..draws).map_while(|_| set.random(&mut rng));
+        while repeated.go_on(reply)
+            && let Some(member) = drawn.next()
+        {
+            reply_member(reply, member);
         }
+        repeated.end(reply)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! a big set with 17 digits; here both are printed as those of a small one.
 
 use super::Handler::Data;
-use super::args::{Args, draws_from};
+use super::args::{Args, RepeatedDraws, draws_from};
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::row::*;
 use crate::resp::error::CommandError;
@@ -606,14 +606,20 @@ fn zrandmember(
     };
     let draws = draws_from(count, zset.len())?;
     let shape = Shape::with_scores(has_scores, reply);
+    let repeated = RepeatedDraws::begin(reply);
     shape.announce(draws, reply);
     if count >= 0 {
         zset.sample(draws, &mut rng)
             .for_each(|record| shape.reply(record, reply));
     } else {
         // As many replies as were announced: no sorted set is empty.
-        let drawn = (0..draws).filter_map(|_| zset.random(&mut rng));
-        drawn.for_each(|record| shape.reply(record, reply));
+        let mut drawn = (0..draws).map_while(|_| zset.random(&mut rng));
+        while repeated.go_on(reply)
+            && let Some(record) = drawn.next()
+        {
+            shape.reply(record, reply);
+        }
+        repeated.end(reply)?;
     }
     Ok(())
 }

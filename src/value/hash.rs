@@ -361,11 +361,12 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Calls `found` for `count` random fields, independent of each other, if there are any.
-    pub fn draw(self, count: usize, rng: &mut SmallRng, found: impl FnMut(Element<'a>)) {
+    /// Calls `found` for `count` random fields, independent of each other, if there are any, as
+    /// long as it returns true.
+    pub fn draw(self, count: usize, rng: &mut SmallRng, found: impl FnMut(Element<'a>) -> bool) {
         match self.form {
             Form::Packed(_) | Form::Dated(_) => {
-                (0..count).filter_map(|_| self.random(rng)).for_each(found);
+                (0..count).filter_map(|_| self.random(rng)).all(found);
             }
             Form::Big(hash) => hash.draw(count, self.now, rng, found),
         }

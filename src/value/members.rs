@@ -330,23 +330,25 @@ impl Members {
     }
 
     /// Calls `found` for `count` random living elements, independent of each other, if there are
-    /// any.
+    /// any, as long as it returns true.
     pub fn draw<'a>(
         &'a self,
         count: usize,
         now: UnixMillis,
         rng: &mut SmallRng,
-        mut found: impl FnMut(Element<'a>),
+        mut found: impl FnMut(Element<'a>) -> bool,
     ) {
         for done in 0..count {
             if let Some(drawn) = self.random_by_trial(now, rng) {
-                found(drawn);
+                if !found(drawn) {
+                    return;
+                }
                 continue;
             }
             // Nearly all are dead: they are looked at once, not for every draw.
             let living: Vec<Element<'_>> = self.living(now).collect();
             if !living.is_empty() {
-                (done..count).for_each(|_| found(living[rng.random_range(0..living.len())]));
+                (done..count).all(|_| found(living[rng.random_range(0..living.len())]));
             }
             return;
         }

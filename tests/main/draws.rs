@@ -211,3 +211,26 @@ fn keys_among_dead_ones_are_drawn_evenly() {
     let left: Vec<String> = keys.into_iter().filter(is_alive).collect();
     assert_even(&mut sim, &left, "randomkey", None);
 }
+
+#[test]
+fn a_reply_of_repeated_draws_has_a_limit_in_bytes() {
+    let mut sim = Sim::new();
+    for size in [1, 1000] {
+        // Small collections and big ones.
+        let names: Vec<String> = (0..size)
+            .map(|n| format!("{n}:{}", "m".repeat(2_000)))
+            .collect();
+        for name in &names {
+            sim.run(&format!("sadd s {name}"));
+            sim.run(&format!("hset h {name} v"));
+            sim.run(&format!("zadd z 1 {name}"));
+        }
+        for command in ["srandmember s", "hrandfield h", "zrandmember z"] {
+            let all = sim.run(&format!("{command} -100"));
+            assert!(all.starts_with("*100 "), "{command}");
+            let refused = "-ERR value is out of range";
+            sim.expect(&format!("{command} -70000"), refused);
+            assert_eq!(sim.run("ping"), "+PONG");
+        }
+    }
+}
