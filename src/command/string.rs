@@ -813,7 +813,7 @@ fn append(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     if old.is_none() {
         live.set_string(key, tail, Ttl::Drop);
     } else {
-        live.edit_string(key, |bytes| bytes.extend_from_slice(tail));
+        live.edit_string(key, len, |bytes| bytes.extend_from_slice(tail));
     }
     live.changed(Event::APPEND, key);
     reply.integer(len as i64);
@@ -849,7 +849,7 @@ fn setrange(
     if end > live.string_bytes_max() {
         return Err(CommandError::StringTooLong);
     }
-    live.edit_string(key, |bytes| {
+    live.edit_string(key, old.max(end), |bytes| {
         if bytes.len() < end {
             bytes.resize(end, 0);
         }

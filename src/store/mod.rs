@@ -60,6 +60,8 @@ use table::{Place, Table};
 /// Strings that were edited in place and are at least this long keep spare capacity, so that
 /// repeated appends cost amortized constant time.
 pub const GROWABLE_MIN: usize = 256;
+/// A grown string of at least so many bytes has little room to spare.
+const SPARSE_MIN: usize = 1024 * 1024;
 /// DBSIZE and INFO remove at most this many due keys before they count.
 pub const SETTLE_MAX: usize = 4096;
 /// What a key takes in the table: a slot and a control byte, at the usual load.
@@ -1214,9 +1216,9 @@ impl Live<'_> {
         None
     }
 
-    /// Edits the string at a key in place, keeping its deadline; a missing key starts empty. The
-    /// caller has checked the type and reports the change.
-    pub fn edit_string(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>)) {
+    /// Edits the string at a key in place, keeping its deadline; a missing key starts empty. It
+    /// will be `len` bytes long. The caller has checked the type and reports the change.
+    pub fn edit_string(&mut self, key: &[u8], len: usize, edit: impl FnOnce(&mut Vec<u8>)) {
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
         let clock = self.clock();
@@ -1226,16 +1228,21 @@ impl Live<'_> {
         let mut bytes = Vec::new();
         if let Some(place) = place {
             let slot = db.table.at_mut(place);
-            if let Some(Value::Growable(_)) = slot.value_mut() {
-                Db::preserve(cut, number, slot);
-                if let Some(Value::Growable(bytes)) = slot.value_mut() {
-                    edit(own(bytes));
+            Db::preserve(cut, number, slot);
+            match slot.value_mut() {
+                Some(Value::Growable(bytes)) => {
+                    let bytes = own(bytes);
+                    make_room(bytes, len);
+                    edit(bytes);
+                    slot.set_clock(clock);
+                    return;
                 }
-                slot.set_clock(clock);
-                return;
+                // Its bytes become the grown string's, unless a reply or a snapshot has them too.
+                Some(Value::Long(long)) => bytes = Vec::from(std::mem::take(long)),
+                _ => bytes.extend_from_slice(slot.string().unwrap_or_default()),
             }
-            bytes.extend_from_slice(slot.string().unwrap_or_default());
         }
+        make_room(&mut bytes, len);
         edit(&mut bytes);
         if bytes.len() >= GROWABLE_MIN {
             let value = Box::new(Value::Growable(Arc::new(bytes)));
@@ -1403,6 +1410,14 @@ fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
     slot.deadline()
         .is_some_and(|deadline| is_due(deadline, now))
         || fields::is_dead(slot, now)
+}
+
+/// Makes room for a string of so many bytes. A long one gets an eighth more than it needs and not
+/// as much again, which is also more likely to fit behind it, so that nothing need be copied.
+fn make_room(bytes: &mut Vec<u8>, len: usize) {
+    if len > bytes.capacity() && len >= SPARSE_MIN {
+        bytes.reserve_exact(len + len / 8 - bytes.len());
+    }
 }
 
 /// A string that can be grown: copied, spare capacity and all, if a snapshot is still writing it.

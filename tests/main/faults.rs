@@ -559,3 +559,28 @@ fn flushed_keys_do_not_come_back() {
     sim.engine.config.dir = dir.file("missing").display().to_string();
     sim.script("set k v=>+OK\nflushall=>+OK\ndbsize=>:0");
 }
+
+#[test]
+fn the_first_edit_of_a_long_string_does_not_copy_it() {
+    let mut sim = Sim::new();
+    let value = vec![b'v'; 3_000_000];
+    assert_eq!(sim.ask(&[b"set", b"k", &value]), b"+OK\r\n");
+    let place = |sim: &mut Sim| {
+        let live = sim.engine.keyspace.live(0, &sim.engine.reading);
+        let string = live.string(b"k").expect("a string").expect("a value");
+        string.as_bytes().as_ptr()
+    };
+    let before = place(&mut sim);
+    sim.expect("setrange k 1000000 x", ":3000000");
+    assert_eq!(place(&mut sim), before);
+    sim.expect("append k yz", ":3000002");
+    sim.expect("getrange k 2999999 -1", "$3 vyz");
+    sim.expect("getrange k 999999 1000001", "$3 vxv");
+    // It has room for a while, but not for as much again.
+    let place_after = place(&mut sim);
+    sim.expect(&format!("append k {}", "z".repeat(50_000)), ":3050002");
+    assert_eq!(place(&mut sim), place_after);
+    let usage = sim.run("memory usage k");
+    let usage: usize = usage[1..].parse().expect("a number");
+    assert!(usage < 3_500_000, "{usage}");
+}
