@@ -134,6 +134,7 @@ impl Engine {
         let start_us = self.reading.monotonic_us;
         let until_us = start_us + SLICE_US;
         self.expire_slice(clock, is_idle);
+        self.keyspace.settle_schedule();
         self.publish_changes();
         self.persist_slice(clock, until_us, is_idle);
         if !self.keyspace.graveyard.is_empty() {
@@ -163,7 +164,7 @@ impl Engine {
     /// How late the oldest due key is, in ms; what lies in ended buckets is due.
     fn lateness_ms(&self) -> i64 {
         self.keyspace
-            .indexes()
+            .active_indexes()
             .filter_map(Strata::oldest_ripe)
             .map(|end| self.reading.now.since(end))
             .max()
@@ -172,7 +173,7 @@ impl Engine {
 
     /// Whether there is anything to expire or to refile at once.
     fn has_ripe(&self) -> bool {
-        let mut indexes = self.keyspace.indexes();
+        let mut indexes = self.keyspace.active_indexes();
         indexes.any(|index| !index.is_empty() && index.ripe_len() > 0)
     }
 
@@ -183,7 +184,6 @@ impl Engine {
     /// Active expiry: see `expiry` for the idea, `expiry/pacing.rs` for the budget.
     fn expire_slice(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         let now = self.reading.now;
-        self.keyspace.forget_unfiled();
         self.keyspace.ripen(now);
         let has_work = self.has_ripe();
         let start_us = self.reading.monotonic_us;
@@ -208,17 +208,17 @@ impl Engine {
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
-    /// Rounds over both indexes of all databases with deadlines in turn, until nothing is ripe or
+    /// Rounds over both indexes of all active databases in turn, until nothing is ripe or
     /// time is up; true if the latter.
     fn expire_rounds(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
-        let indexes = self.keyspace.filed_databases().len() * 2;
+        let indexes = self.keyspace.active_databases().len() * 2;
         let draw = self.jobs.pacer.draw();
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
         let mut done = 0;
         let mut is_unfinished = false;
         while done < indexes {
             let next = self.jobs.next_index % indexes;
-            let db = usize::from(self.keyspace.filed_databases()[next / 2]);
+            let db = usize::from(self.keyspace.active_databases()[next / 2]);
             let what = [Filed::Keys, Filed::Fields][next % 2];
             if self.keyspace.db(db).index_of(what).ripe_len() == 0 {
                 self.jobs.next_index = (next + 1) % indexes;
@@ -253,9 +253,9 @@ impl Engine {
     /// Refiles items of coarse buckets that are about to begin, spread over the time left.
     fn refile_slice(&mut self, clock: &mut dyn Clock, elapsed_us: u64, until_us: u64) {
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
-        for next in 0..self.keyspace.filed_databases().len() * 2 {
+        for next in 0..self.keyspace.active_databases().len() * 2 {
             drawn.clear();
-            let db = usize::from(self.keyspace.filed_databases()[next / 2]);
+            let db = usize::from(self.keyspace.active_databases()[next / 2]);
             let what = [Filed::Keys, Filed::Fields][next % 2];
             let index = self.keyspace.db(db).index_of(what);
             if index.is_empty() {
@@ -411,7 +411,10 @@ impl Engine {
             .map(|pause| pause.until_ms.saturating_sub(now_ms));
         let mut sooner = |ms: u64| wakeup = Some(wakeup.map_or(ms, |w: u64| w.min(ms)));
         if self.collects() {
-            for index in self.keyspace.indexes() {
+            if let Some(at) = self.keyspace.next_activation() {
+                sooner(at.since(self.reading.now).max(0) as u64);
+            }
+            for index in self.keyspace.active_indexes() {
                 if index.is_empty() {
                     continue;
                 }

@@ -34,6 +34,12 @@ impl Bitmap {
         }
     }
 
+    /// Whether none of the 64 numbers is a member that share a word with this one.
+    #[inline]
+    pub(super) fn is_word_empty(&self, n: usize) -> bool {
+        self.words[n / 64] == 0
+    }
+
     #[inline]
     pub(super) fn contains(&self, n: usize) -> bool {
         self.words

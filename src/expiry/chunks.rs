@@ -183,7 +183,8 @@ impl Slab {
             page.chunks[offset] = chunk;
             offset
         } else {
-            if page.chunks.capacity() == 0 {
+            // The first page grows, so that an index of a few keys is small.
+            if page_no > 0 && page.chunks.capacity() == 0 {
                 page.chunks.reserve_exact(PAGE_CHUNKS);
             }
             page.chunks.push(chunk);

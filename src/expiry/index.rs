@@ -38,6 +38,8 @@ const TRIES_PER_DRAW: usize = 64;
 const REVIEW_AHEAD_BUCKETS: i64 = 2_048;
 /// The number of a bucket that begins at the beginning of time: for chunks to review at once.
 const LIMBO: i64 = i64::MIN >> Level::Beyond.shift();
+/// Piles of a ring that are allocated together: as many as a word of its bitmap has bits.
+const PAGE_PILES: usize = 64;
 /// The rings of an index that has been empty this long are given back; not sooner, so that one key
 /// set and deleted over and over does not pay for them each time.
 const RINGS_KEPT_MS: i64 = 131_072;
@@ -112,11 +114,17 @@ struct Ring {
     slots: usize,
     /// The first bucket that has not ended: the window's start.
     base: i64,
-    /// `slots` piles, or none until first used.
-    piles: Box<[Pile]>,
-    /// Slots that are not empty.
+    /// The piles of all slots, by pages, or none until first used. A page is there iff one of its
+    /// piles is not empty.
+    pages: Box<[Option<Box<Page>>]>,
+    /// An empty page that is kept, so that one key set and deleted over and over finds it.
+    spare: Option<Box<Page>>,
+    /// Slots that are not empty: a word for each page.
     filled: Bitmap,
 }
+
+/// The piles of as many slots as a word of the bitmap has bits.
+type Page = [Pile; PAGE_PILES];
 
 impl Ring {
     fn new(level: Level, slots: usize, now: UnixMillis) -> Ring {
@@ -124,7 +132,8 @@ impl Ring {
             level,
             slots,
             base: first_not_ended(level, now),
-            piles: Box::default(),
+            pages: Box::default(),
+            spare: None,
             filled: Bitmap::default(),
         }
     }
@@ -134,19 +143,35 @@ impl Ring {
         bucket as usize & (self.slots - 1)
     }
 
-    fn allocate(&mut self) {
-        self.piles = vec![Pile::EMPTY; self.slots].into_boxed_slice();
-        self.filled.grow(self.slots);
-    }
-
     fn release(&mut self) {
-        self.piles = Box::default();
+        self.pages = Box::default();
+        self.spare = None;
         self.filled = Bitmap::default();
     }
 
-    /// The pile of a bucket in the window; empty if the ring is not allocated.
+    /// The pile of a bucket in the window.
     fn pile(&self, bucket: i64) -> &Pile {
-        self.piles.get(self.slot(bucket)).unwrap_or(&Pile::EMPTY)
+        let slot = self.slot(bucket);
+        let page = self.pages.get(slot / PAGE_PILES);
+        match page.and_then(Option::as_deref) {
+            Some(page) => &page[slot % PAGE_PILES],
+            None => &Pile::EMPTY,
+        }
+    }
+
+    /// The same to be filed in, which makes room for it.
+    #[inline]
+    fn pile_mut(&mut self, bucket: i64) -> &mut Pile {
+        let slot = self.slot(bucket);
+        if self.pages.is_empty() {
+            self.pages = (0..self.slots / PAGE_PILES).map(|_| None).collect();
+            self.filled.grow(self.slots);
+        }
+        let page = self.pages[slot / PAGE_PILES].get_or_insert_with(|| {
+            let spare = self.spare.take();
+            spare.unwrap_or_else(|| Box::new([Pile::EMPTY; PAGE_PILES]))
+        });
+        &mut page[slot % PAGE_PILES]
     }
 
     /// The first bucket that is not empty, from `from` (not before the window) on.
@@ -184,7 +209,11 @@ impl Ring {
     fn take(&mut self, bucket: i64) -> Pile {
         let slot = self.slot(bucket);
         self.filled.clear(slot);
-        std::mem::replace(&mut self.piles[slot], Pile::EMPTY)
+        let pile = std::mem::replace(self.pile_mut(bucket), Pile::EMPTY);
+        if self.filled.is_word_empty(slot) {
+            self.spare = self.pages[slot / PAGE_PILES].take();
+        }
+        pile
     }
 }
 
@@ -302,7 +331,7 @@ impl Piles {
         if bucket < ring.base {
             return &mut self.ripe;
         }
-        &mut ring.piles[bucket as usize & (ring.slots - 1)]
+        ring.pile_mut(bucket)
     }
 
     /// Piles of coarse buckets that have begun without having been refiled, with their start. That
@@ -454,9 +483,7 @@ impl Strata {
         if level != Level::Beyond {
             let ring = &mut self.piles.rings[level as usize];
             if bucket >= ring.base {
-                if ring.piles.is_empty() {
-                    ring.allocate();
-                }
+                ring.pile_mut(bucket);
                 ring.filled.set(ring.slot(bucket));
             }
         } else {
@@ -644,11 +671,13 @@ impl Strata {
     }
 
     /// When to call `advance` and draw again: the end of the first bucket that is not empty, or
-    /// when the next coarse bucket can be refiled; now, if something is to be done already. `None`
-    /// if nothing is filed.
+    /// when the next coarse bucket can be refiled; now, if something is to be done already. Of an
+    /// empty index, when its rings can be given back; `None` if it has none.
     pub fn next_wakeup(&self) -> Option<UnixMillis> {
         if self.len == 0 {
-            return None;
+            let has_rings = self.piles.rings.iter().any(|ring| !ring.pages.is_empty());
+            let at = UnixMillis(self.used_at.0.saturating_add(RINGS_KEPT_MS + 1));
+            return has_rings.then(|| at.max(self.now));
         }
         let Piles {
             rings: [a, b, c],
@@ -942,7 +971,11 @@ impl Strata {
     pub fn allocated_bytes(&self) -> usize {
         let rings = self.piles.rings.iter();
         let rings: usize = rings
-            .map(|r| size_of_val(&*r.piles) + r.filled.allocated_bytes())
+            .map(|ring| {
+                let pages = ring.pages.iter().flatten().chain(&ring.spare).count();
+                let table = size_of_val(&*ring.pages);
+                table + pages * size_of::<Page>() + ring.filled.allocated_bytes()
+            })
             .sum();
         rings + self.slab.allocated_bytes()
     }
@@ -980,9 +1013,13 @@ impl Strata {
             total.extended += pile.extended;
         };
         for ring in &self.piles.rings {
-            for (slot, pile) in ring.piles.iter().enumerate() {
+            let pages = ring.pages.iter().enumerate();
+            let pages = pages.filter_map(|(i, page)| Some((i * PAGE_PILES, page.as_ref()?)));
+            let piles = pages.flat_map(|(first, page)| (first..).zip(page.iter()));
+            for (slot, pile) in piles {
                 // Most are empty: a closer look at each would take longer than a fuzzed input.
                 if !ring.filled.contains(slot) && *pile == Pile::EMPTY {
+                    assert!(!ring.filled.is_word_empty(slot), "a page without piles");
                     continue;
                 }
                 let window = ring.base..ring.base + ring.slots as i64;

@@ -202,6 +202,18 @@ impl Db {
         }
     }
 
+    /// Slides both indexes to `now`: what has ended becomes ripe.
+    pub fn advance(&mut self, now: UnixMillis) {
+        self.index.advance(now);
+        self.fields.advance(now);
+    }
+
+    /// When expiry has something to do here; none if never.
+    pub fn next_wakeup(&self) -> Option<UnixMillis> {
+        let wakeups = [self.index.next_wakeup(), self.fields.next_wakeup()];
+        wakeups.into_iter().flatten().min()
+    }
+
     /// Hands an entry that is about to be changed in place to the running snapshot, if it has not
     /// been saved yet.
     pub fn preserve(cut: &mut Cut, number: Option<u16>, slot: &Slot) {

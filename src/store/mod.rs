@@ -21,7 +21,7 @@
 //! Not here: what a command means (`command`), when jobs run (`engine`).
 
 pub mod entry;
-
+pub mod schedule;
 pub mod table;
 
 pub mod db;
@@ -55,6 +55,7 @@ use db::{Cut, Db, Filed, Ttl};
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use fields::{FIELDS_PER_STEP, Losses};
 use graveyard::Graveyard;
+use schedule::Schedule;
 use table::{Place, Table};
 
 /// Strings that were edited in place and are at least this long keep spare capacity, so that
@@ -118,27 +119,6 @@ enum CutPlace {
     Retired(usize),
 }
 
-/// The databases that may have a deadline on file. Expiry looks at these alone, so that its cost
-/// does not grow with the setting `databases`.
-///
-/// A database is noted whenever it may be about to change, and forgotten by
-/// [`Keyspace::forget_unfiled`] once both its indexes are empty.
-#[derive(Default)]
-struct FiledDatabases {
-    numbers: Vec<u16>,
-    is_noted: Vec<bool>,
-}
-
-impl FiledDatabases {
-    #[inline]
-    fn note(&mut self, db: usize) {
-        if !self.is_noted[db] {
-            self.is_noted[db] = true;
-            self.numbers.push(db as u16);
-        }
-    }
-}
-
 /// All databases.
 pub struct Keyspace {
     dbs: Vec<Db>,
@@ -146,7 +126,7 @@ pub struct Keyspace {
     retired: Vec<Db>,
     /// Where the databases of the cut are now, by their numbers at the cut.
     cut_places: Vec<CutPlace>,
-    filed: FiledDatabases,
+    schedule: Schedule,
     placement: Placement,
     rng: SmallRng,
     /// What happened since it was last read.
@@ -262,10 +242,7 @@ impl Keyspace {
                 .collect(),
             retired: Vec::new(),
             cut_places: Vec::new(),
-            filed: FiledDatabases {
-                numbers: Vec::new(),
-                is_noted: vec![false; dbs],
-            },
+            schedule: Schedule::new(dbs, now),
             placement,
             rng: SmallRng::from_rng(&mut rng),
             changes: Changes::default(),
@@ -317,21 +294,20 @@ impl Keyspace {
         used.map(|(number, _)| number as u16).collect()
     }
 
-    /// The numbers of the databases that may have a deadline on file.
-    pub fn filed_databases(&self) -> &[u16] {
-        &self.filed.numbers
+    /// The numbers of the databases that expiry has to look at: see `schedule.rs`.
+    pub fn active_databases(&self) -> &[u16] {
+        self.schedule.active()
     }
 
-    /// Forgets the databases that have no deadline on file any more.
-    pub fn forget_unfiled(&mut self) {
-        let Keyspace { dbs, filed, .. } = self;
-        let FiledDatabases { numbers, is_noted } = filed;
-        numbers.retain(|&number| {
-            let db = &dbs[usize::from(number)];
-            let is_kept = !db.index.is_empty() || !db.fields.is_empty();
-            is_noted[usize::from(number)] = is_kept;
-            is_kept
-        });
+    /// Lets go of the active databases that have nothing to do before a later moment.
+    pub fn settle_schedule(&mut self) {
+        let Keyspace { dbs, schedule, .. } = self;
+        schedule.settle(|number| dbs[usize::from(number)].next_wakeup());
+    }
+
+    /// When the first of the databases that are not active has something to do.
+    pub fn next_activation(&self) -> Option<UnixMillis> {
+        self.schedule.next()
     }
 
     /// The placement hash of a key, a member or a field.
@@ -388,7 +364,9 @@ impl Keyspace {
     /// One database at one instant.
     #[inline]
     pub fn live<'a>(&'a mut self, db: usize, reading: &'a Reading) -> Live<'a> {
-        self.filed.note(db);
+        if self.schedule.note(db) {
+            self.dbs[db].advance(reading.now);
+        }
         Live {
             space: self,
             db,
@@ -674,23 +652,20 @@ impl Keyspace {
         }
     }
 
-    /// The indexes that have a deadline on file, and perhaps some that have not.
-    pub fn indexes(&self) -> impl Iterator<Item = &Strata> {
-        self.filed.numbers.iter().flat_map(|&number| {
+    /// The indexes of the active databases.
+    pub fn active_indexes(&self) -> impl Iterator<Item = &Strata> {
+        self.schedule.active().iter().flat_map(|&number| {
             let db = &self.dbs[usize::from(number)];
             [&db.index, &db.fields]
         })
     }
 
-    /// Slides all indexes to `now`: what has ended becomes ripe.
+    /// Activates the databases whose time has come and slides the indexes of all active ones to
+    /// `now`: what has ended becomes ripe.
     pub fn ripen(&mut self, now: UnixMillis) {
-        for &number in &self.filed.numbers {
-            let db = &mut self.dbs[usize::from(number)];
-            for index in [&mut db.index, &mut db.fields] {
-                if !index.is_empty() {
-                    index.advance(now);
-                }
-            }
+        self.schedule.wake(now);
+        for &number in self.schedule.active() {
+            self.dbs[usize::from(number)].advance(now);
         }
     }
 
@@ -714,6 +689,7 @@ impl Keyspace {
     pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
         let empty = Db::new(Table::new(self.placement), now);
         let old = std::mem::replace(&mut self.dbs[db], empty);
+        self.schedule.note(db);
         let keys = old.table.len();
         if let Some(number) = old.cut_number.filter(|_| self.cut.is_active) {
             self.cut_places[usize::from(number)] = CutPlace::Retired(self.retired.len());
@@ -728,7 +704,7 @@ impl Keyspace {
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
         for at in [a, b] {
-            self.filed.note(at);
+            self.schedule.note(at);
             if let Some(number) = self.dbs[at].cut_number {
                 self.cut_places[usize::from(number)] = CutPlace::InUse(at);
             }
@@ -793,13 +769,13 @@ impl Keyspace {
             dbs,
             cut,
             graveyard,
-            filed,
+            schedule,
             ..
         } = self;
         let was_there =
             dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
         dbs[db].insert(hash, parts, deadline);
-        filed.note(db);
+        schedule.note(db);
         was_there
     }
 
@@ -907,10 +883,7 @@ impl Keyspace {
     pub fn check(&self) {
         self.dbs.iter().for_each(Db::check);
         for (number, db) in self.dbs.iter().enumerate() {
-            let is_noted = self.filed.is_noted[number];
-            let is_listed = self.filed.numbers.contains(&(number as u16));
-            assert_eq!(is_noted, is_listed);
-            assert!(is_noted || (db.index.is_empty() && db.fields.is_empty()));
+            self.schedule.check(number, db.next_wakeup());
         }
     }
 }

@@ -98,22 +98,71 @@ fn due_keys_removed_during_a_save_are_accounted_for() {
 }
 
 #[test]
-fn expiry_looks_only_where_deadlines_are_on_file() {
+fn expiry_looks_only_where_there_is_something_to_do() {
     let dir = TempDir::new();
     let mut sim = with_most_databases(&dir);
+    let active = |sim: &Sim| sim.engine.keyspace.active_databases().to_vec();
     sim.script("select 60000=>+OK\nset k v px 100=>+OK\nhset h f v=>:1\nselect 9=>+OK");
     sim.script("set k v=>+OK\nhset h f v=>:1\nhpexpire h 200 fields 1 f=>*1 :1");
-    sim.jobs();
-    assert_eq!(sim.engine.keyspace.filed_databases(), [60_000, 9]);
-    sim.expect("swapdb 9 10", "+OK");
+    assert_eq!(active(&sim), [60_000, 9]);
     sim.jobs();
     sim.engine.keyspace.check();
-    assert_eq!(sim.engine.keyspace.filed_databases(), [60_000, 10]);
-    sim.advance(150);
+    assert_eq!(active(&sim), []);
+    let wakeup_ms = sim.engine.next_wakeup_ms().expect("a deadline");
+    assert!((100..110).contains(&wakeup_ms), "{wakeup_ms}");
+    sim.expect("swapdb 9 10", "+OK");
+    assert_eq!(active(&sim), [9, 10]);
     sim.jobs();
-    assert_eq!(sim.engine.keyspace.filed_databases(), [10]);
-    sim.advance(150);
-    sim.jobs();
-    assert_eq!(sim.engine.keyspace.filed_databases(), [0; 0]);
+    sim.engine.keyspace.check();
+    assert_eq!(active(&sim), []);
+    sim.advance(110);
+    assert_eq!(sim.engine.keyspace.stats.expired_actively, 1);
+    sim.advance(100);
+    assert_eq!(sim.engine.keyspace.stats.fields_expired_actively, 1);
+    sim.engine.keyspace.check();
+    // The indexes' memory is given back once, when they have been empty for a while.
+    sim.advance(200);
+    let wakeup_ms = sim.engine.next_wakeup_ms().expect("memory to give back");
+    assert!(wakeup_ms > 100_000, "{wakeup_ms}");
+    sim.advance(wakeup_ms + 1);
+    sim.advance(1000);
     assert_eq!(sim.engine.next_wakeup_ms(), None);
+    for db in [9, 10, 60_000] {
+        assert_eq!(sim.engine.keyspace.db(db).index.allocated_bytes(), 0);
+        assert_eq!(sim.engine.keyspace.db(db).fields.allocated_bytes(), 0);
+    }
+}
+
+#[test]
+fn many_databases_with_deadlines_cost_a_turn_nothing() {
+    let mut sim = Sim::with(
+        Config {
+            databases: 4_000,
+            save: Vec::new(),
+            ..Config::default()
+        },
+        1,
+    );
+    for db in 0..4_000 {
+        sim.script(&format!(
+            "select {db}=>+OK\nset k v px {}=>+OK\nset stays v ex 100000=>+OK",
+            10_000 + db * 7
+        ));
+    }
+    sim.jobs();
+    let bytes: usize = (0..4_000)
+        .map(|db| sim.engine.keyspace.db(db).index.allocated_bytes())
+        .sum();
+    assert!(bytes < 4_000 * 8_000, "{bytes}");
+    let mut most = 0;
+    for _ in 0..4_500 {
+        sim.expect("ping", "+PONG");
+        sim.clock.advance_ms(10);
+        sim.jobs();
+        most = most.max(sim.engine.keyspace.active_databases().len());
+    }
+    assert!(most < 10, "{most}");
+    assert_eq!(sim.engine.keyspace.stats.expired_actively, 4_000);
+    assert!(sim.engine.keyspace.lag.max_ms() <= 20);
+    sim.engine.keyspace.check();
 }

@@ -1,0 +1,121 @@
+//! Which databases expiry must look at now, and when it must look at the others.
+//!
+//! A database is *active* if it may have changed since it was last looked at, or if it has
+//! something to do: a bucket has ended, a coarse one can be refiled. Each turn looks at the active
+//! ones alone, and those with nothing to do until later leave. So the work of a turn grows neither
+//! with the setting `databases` nor with how many of them hold deadlines.
+//!
+//! ```text
+//!            note: about to change                 settle: nothing to do before `at`
+//!   later  ────────────────────────────>  active  ──────────────────────────────────>  later
+//!            wake: `at` has come
+//! ```
+//!
+//! Invariant: a database that is not active has nothing to do before `at`, or ever if it has none.
+//!
+//! Not here: what there is to do (`expiry`), when a turn comes (`engine::jobs`).
+
+use std::collections::BTreeSet;
+
+use crate::clock::UnixMillis;
+
+/// All databases of a keyspace, by number.
+pub struct Schedule {
+    active: Vec<u16>,
+    is_active: Vec<bool>,
+    /// When to look at a database; also of an active one, from before it became so.
+    at: Vec<Option<UnixMillis>>,
+    /// The same in order.
+    order: BTreeSet<(UnixMillis, u16)>,
+    /// The time of the last [`Schedule::wake`].
+    now: UnixMillis,
+}
+
+impl Schedule {
+    /// Nothing is to be done.
+    pub fn new(databases: usize, now: UnixMillis) -> Schedule {
+        Schedule {
+            active: Vec::new(),
+            is_active: vec![false; databases],
+            at: vec![None; databases],
+            order: BTreeSet::new(),
+            now,
+        }
+    }
+
+    /// A database may be about to change; true if it was not active.
+    #[inline]
+    pub fn note(&mut self, db: usize) -> bool {
+        let is_new = !self.is_active[db];
+        if is_new {
+            self.is_active[db] = true;
+            self.active.push(db as u16);
+        }
+        is_new
+    }
+
+    /// The active databases, in no order.
+    pub fn active(&self) -> &[u16] {
+        &self.active
+    }
+
+    /// Activates the databases whose time has come; all of them if the clock went back, as their
+    /// times mean nothing then.
+    pub fn wake(&mut self, now: UnixMillis) {
+        let has_gone_back = now < self.now;
+        self.now = now;
+        while let Some(&(at, db)) = self.order.first() {
+            if at > now && !has_gone_back {
+                break;
+            }
+            self.put(db, None);
+            self.note(usize::from(db));
+        }
+    }
+
+    /// Lets go of the active databases that have nothing to do now; `next` says when each has.
+    pub fn settle(&mut self, mut next: impl FnMut(u16) -> Option<UnixMillis>) {
+        let mut active = std::mem::take(&mut self.active);
+        active.retain(|&db| {
+            let at = next(db);
+            let is_due = at.is_some_and(|at| at <= self.now);
+            if !is_due {
+                self.put(db, at);
+                self.is_active[usize::from(db)] = false;
+            }
+            is_due
+        });
+        self.active = active;
+    }
+
+    /// When the first of those that are not active has something to do, or earlier.
+    pub fn next(&self) -> Option<UnixMillis> {
+        self.order.first().map(|&(at, _)| at)
+    }
+
+    /// Asserts the invariant for one database: `next` is when it has something to do.
+    pub fn check(&self, db: usize, next: Option<UnixMillis>) {
+        let at = self.at[db];
+        assert_eq!(
+            at.is_some(),
+            at.is_some_and(|at| self.order.contains(&(at, db as u16)))
+        );
+        assert_eq!(self.is_active[db], self.active.contains(&(db as u16)));
+        if !self.is_active[db] {
+            assert_eq!(at, next, "database {db}");
+        }
+    }
+
+    fn put(&mut self, db: u16, at: Option<UnixMillis>) {
+        let old = std::mem::replace(&mut self.at[usize::from(db)], at);
+        if old == at {
+            return;
+        }
+        if let Some(old) = old {
+            self.order.remove(&(old, db));
+        }
+        if let Some(at) = at {
+            self.order.insert((at, db));
+        }
+    }
+}
