@@ -109,7 +109,8 @@ fn without(flag: &str, args: &[String]) -> Option<Vec<String>> {
 
 /// Reads the settings as a start would, and tells what it would warn about.
 fn check_config(args: &[String]) -> Result<String, String> {
-    let (_, warnings, _) = read_config(args)?;
+    let (config, warnings, _) = read_config(args)?;
+    listener::check(&config)?;
     let warnings = warnings
         .iter()
         .map(|warning| format!("warning: {warning}\n"));

@@ -436,7 +436,7 @@ fn describe(session: &Session, now_ms: u64, argument_bytes: usize, out: &mut Str
         input_capacity.saturating_sub(input_bytes),
         argument_bytes,
         queued.queued_bytes,
-        output_capacity,
+        session.output.tail_capacity(),
         pending,
         if is_stuck { output_capacity } else { 0 },
         memory,

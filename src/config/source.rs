@@ -284,6 +284,8 @@ impl<'a> Loader<'a> {
     }
 
     pub(super) fn file(&mut self, name: &str, text: &[u8], depth: usize) {
+        // Some editors begin a file with a byte order mark, which nobody sees.
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let place = format!("{name}:{}", index + 1);
             match line_words(line) {

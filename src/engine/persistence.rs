@@ -416,12 +416,20 @@ impl Engine {
                     return;
                 }
                 Err(error) => {
-                    log::error!(
-                        "Fatal: the snapshot {} is damaged: {error}. It was left as it is. \
-                         `mayfly check FILE` examines it, --snapshot-load partial loads what is \
-                         whole. Exiting.",
-                        self.snapshot_path().display()
-                    );
+                    let path = self.snapshot_path();
+                    let path = path.display();
+                    if error.is_misfit() {
+                        log::error!(
+                            "Fatal: the snapshot {path} does not fit the settings: {error}. It was \
+                             left as it is. Exiting."
+                        );
+                    } else {
+                        log::error!(
+                            "Fatal: the snapshot {path} is damaged: {error}. It was left as it is. \
+                             `mayfly check FILE` examines it, --snapshot-load partial loads what \
+                             is whole. Exiting."
+                        );
+                    }
                     self.exit = Some(1);
                     return;
                 }

@@ -278,6 +278,11 @@ impl Output {
             + self.shared_len
     }
 
+    /// Memory of the vector that is being filled.
+    pub fn tail_capacity(&self) -> usize {
+        self.tail.capacity()
+    }
+
     /// The place where the next reply starts.
     pub fn mark(&self) -> Mark {
         Mark {

@@ -35,6 +35,8 @@ impl Listener {
     }
 }
 
+/// What is wrong when there is neither a port nor a unix socket.
+const NOWHERE: &str = "configured to not listen anywhere: set port or unixsocket";
 /// Tokens from this on are those of listeners; below it are sessions' keys.
 pub const FIRST_LISTENER: usize = usize::MAX - 256;
 /// Descriptors the server needs beside those of its clients.
@@ -134,6 +136,24 @@ pub fn make_room(clients: u32) -> Result<(), u32> {
     Err(granted.saturating_sub(DESCRIPTORS_RESERVED).max(1) as u32)
 }
 
+/// Whether there is something to listen on: what can be told without looking at the machine.
+///
+/// # Errors
+/// What is wrong with the addresses, or that there is none.
+pub fn check(config: &Config) -> Result<(), String> {
+    let has_tcp = config.port != 0 && !config.bind.is_empty();
+    if !has_tcp {
+        return match config.unixsocket.is_empty() {
+            true => Err(NOWHERE.to_owned()),
+            false => Ok(()),
+        };
+    }
+    config
+        .bind
+        .iter()
+        .try_for_each(|text| parse_address(text).map(drop))
+}
+
 /// An address of the setting `bind`: `*` and `::*` stand for all; a dash before it says that the
 /// machine need not have it.
 fn parse_address(text: &str) -> Result<(IpAddr, bool), String> {
@@ -210,7 +230,7 @@ pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
     }
     listeners.extend(open_tcp(config)?);
     if listeners.is_empty() {
-        return Err("configured to not listen anywhere: set port or unixsocket".to_owned());
+        return Err(NOWHERE.to_owned());
     }
     Ok(listeners)
 }

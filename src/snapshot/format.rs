@@ -233,6 +233,8 @@ pub enum Fault {
     NoSuchDatabase(u16),
     /// A record that is none.
     BadRecord,
+    /// The file has no bytes.
+    Empty,
     /// The numbers in the footer are not those of the chunks.
     WrongTotals,
     /// Bytes behind the end.
@@ -243,6 +245,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Rdb => f.write_str("an RDB file of Redis or Valkey, which Mayfly cannot read"),
+            Fault::Empty => {
+                f.write_str("the file is empty; without it the server starts with no keys")
+            }
             Fault::NotASnapshot => f.write_str("not a Mayfly snapshot (wrong magic)"),
             Fault::TooNew(version) => {
                 write!(
@@ -256,7 +261,11 @@ impl fmt::Display for Fault {
             Fault::UnknownFlags(flags) => write!(f, "unknown flags {flags:#04x}"),
             Fault::UnknownKind(kind) => write!(f, "unknown kind of chunk {kind}"),
             Fault::NoSuchDatabase(db) => {
-                write!(f, "database {db} is beyond the setting `databases`")
+                write!(
+                    f,
+                    "it has keys in database {db}, so the setting `databases` must be {} or more",
+                    u32::from(*db) + 1
+                )
             }
             Fault::BadRecord => f.write_str("a record cannot be decoded"),
             Fault::WrongTotals => f.write_str("the footer's totals do not match the chunks"),

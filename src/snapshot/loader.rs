@@ -83,6 +83,16 @@ impl fmt::Display for LoadError {
     }
 }
 
+impl LoadError {
+    /// Whether the file may be whole, but does not fit the settings.
+    pub fn is_misfit(&self) -> bool {
+        let LoadError::Damaged { fault, .. } = self else {
+            return false;
+        };
+        matches!(fault, Fault::NoSuchDatabase(_))
+    }
+}
+
 impl std::error::Error for LoadError {}
 
 impl From<io::Error> for LoadError {
@@ -121,6 +131,7 @@ impl<R: Read> Reader<R> {
         };
         let mut start = [0; HEADER_START];
         read_exactly(&mut source, &mut start).map_err(|error| match error {
+            LoadError::Damaged { .. } if size == 0 => damaged(Fault::Empty),
             LoadError::Damaged { .. } => damaged(Fault::NotASnapshot),
             other => other,
         })?;

@@ -584,3 +584,30 @@ fn the_first_edit_of_a_long_string_does_not_copy_it() {
     let usage: usize = usage[1..].parse().expect("a number");
     assert!(usage < 3_500_000, "{usage}");
 }
+
+#[test]
+fn a_snapshot_that_does_not_fit_the_settings_is_not_called_damaged() {
+    let dir = TempDir::new();
+    let first = server(&dir);
+    first.run("SELECT 12\r\nSET k v\r\nSAVE", 3);
+    drop(first);
+    let socket = dir.file("other.sock").display().to_string();
+    let dir_name = dir.path().display().to_string();
+    let logfile = dir.file("logfile").display().to_string();
+    let args = ["--port", "0", "--unixsocket", &socket, "--dir", &dir_name];
+    let args = [&args[..], &["--logfile", &logfile, "--databases", "4"]].concat();
+    let log = || std::fs::read_to_string(&logfile).expect("a log");
+    assert_eq!(run_to_end(&args).status.code(), Some(1));
+    let wanted = "it has keys in database 12, so the setting `databases` must be 13 or more";
+    assert!(log().contains(wanted), "{}", log());
+    assert!(!log().contains("damaged"), "{}", log());
+    // An empty file is none, but not by itself a reason to start without data.
+    std::fs::write(dir.file("dump.mayfly"), b"").expect("the disk is writable");
+    let output = run_to_end(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let text = log() + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("the file is empty; without it the server starts with no keys"),
+        "{text}"
+    );
+}

@@ -263,3 +263,26 @@ fn included_files_may_be_given_by_a_pattern() {
         "it is a directive, not a setting"
     );
 }
+
+#[test]
+fn what_the_start_would_refuse_is_not_called_valid() {
+    for (args, error) in [
+        (["--port", "0"], "configured to not listen anywhere"),
+        (
+            ["--bind", "nohost.invalid"],
+            "'nohost.invalid' is no IP address",
+        ),
+    ] {
+        let (code, text) = run(&["--check-config", args[0], args[1]]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains(error), "{text}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_not_part_of_the_first_name() {
+    let (_dir, path) = file_of("\u{feff}port 7000\n".as_bytes());
+    let (code, text) = run(&["--check-config", &path]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(text, "the configuration is valid\n");
+}
