@@ -179,6 +179,7 @@ impl Job {
         // and more as commands change it: no others are looked for before it is written.
         if self.encode_kept(keyspace, reading)
             || self.unfold(reading)
+            || self.encode_kept_big(keyspace, reading)
             || self.sweep(keyspace, reading)
         {
             return Progress::More;
@@ -280,6 +281,16 @@ impl Job {
         has_any
     }
 
+    /// Notes the next big collection that a command has kept; false if there is none.
+    fn encode_kept_big(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> bool {
+        let Some((db, slot)) = keyspace.cut.take_big() else {
+            return false;
+        };
+        // It goes to those that are being written, not into this chunk.
+        self.encode(&mut None, db, &slot, reading);
+        true
+    }
+
     /// Walks on; false if everything has been walked.
     fn sweep(&mut self, keyspace: &mut Keyspace, reading: &Reading) -> bool {
         let Some(&number) = self.left.last() else {
@@ -294,7 +305,7 @@ impl Job {
                     self.encode(&mut chunk, number, slot, reading);
                     slot.set_epoch(epoch);
                 }
-                self.step_bytes < BYTES_PER_STEP
+                self.step_bytes < BYTES_PER_STEP && self.unfolding.is_empty()
             });
         }
         self.swept = chunk;

@@ -9,6 +9,8 @@
 //!
 //! Not here: who may see a key (`Live` in `store/mod.rs`).
 
+use std::collections::VecDeque;
+
 use super::collection::hash_of;
 use super::entry::{Parts, Slot, ValueRef};
 use super::fields;
@@ -28,15 +30,24 @@ pub struct Cut {
     pub epoch: u8,
     /// Keys of the cut that came to their deadline and were removed before the snapshot met them.
     pub unkept: u64,
-    queue: std::collections::VecDeque<(u16, Slot)>,
+    queue: VecDeque<(u16, Slot)>,
+    /// Big collections apart: they take long to encode, and the others should not wait for them.
+    big: VecDeque<(u16, Slot)>,
     queued_bytes: usize,
 }
+
+/// What a big collection that waits is said to take, in bytes, at most: pieces that have been
+/// changed since. Of a much larger one not all pieces are changed at once.
+const BIG_BYTES_MAX: usize = 128 * 1024;
 
 impl Cut {
     /// Takes over an entry as it was at the cut.
     pub fn keep(&mut self, db: u16, slot: Slot) {
         self.queued_bytes += Cut::cost_bytes(&slot);
-        self.queue.push_back((db, slot));
+        match slot.value() {
+            ValueRef::Boxed(value) if value.is_collection() => self.big.push_back((db, slot)),
+            _ => self.queue.push_back((db, slot)),
+        }
     }
 
     /// An entry is removed that need not be kept, as it is due: it counts if it is part of the cut
@@ -46,17 +57,28 @@ impl Cut {
         self.unkept += u64::from(is_pending);
     }
 
-    /// The next kept entry, with the number its database had at the cut.
+    /// The next kept entry that is no big collection, with the number its database had at the cut.
     pub fn take(&mut self) -> Option<(u16, Slot)> {
         let (db, slot) = self.queue.pop_front()?;
         self.queued_bytes -= Cut::cost_bytes(&slot);
         Some((db, slot))
     }
 
-    /// What an entry that waits costs: a big collection shares its pieces, or would not have been
-    /// freed at once either.
+    /// The next kept big collection.
+    pub fn take_big(&mut self) -> Option<(u16, Slot)> {
+        let (db, slot) = self.big.pop_front()?;
+        self.queued_bytes -= Cut::cost_bytes(&slot);
+        Some((db, slot))
+    }
+
+    /// What an entry that waits costs. One that was about to be changed shares its pieces with the
+    /// collection that is there now, until they are changed; one that was about to be removed would
+    /// not have been freed at once either.
     fn cost_bytes(slot: &Slot) -> usize {
         match slot.value() {
+            ValueRef::Boxed(Value::Frozen(frozen)) => {
+                size_of::<Value>() + frozen.bytes_up_to(BIG_BYTES_MAX)
+            }
             ValueRef::Boxed(value) if value.is_collection() => size_of::<Value>(),
             _ => slot.allocated_bytes(),
         }
@@ -69,10 +91,10 @@ impl Cut {
 
     /// Drops everything that waits.
     pub fn clear(&mut self, graveyard: &mut Graveyard) {
-        self.queue
-            .drain(..)
-            .for_each(|(_, slot)| graveyard.bury_entry(slot));
-        self.queue.shrink_to_fit();
+        for queue in [&mut self.queue, &mut self.big] {
+            let slots = std::mem::take(queue).into_iter();
+            slots.for_each(|(_, slot)| graveyard.bury_entry(slot));
+        }
         self.queued_bytes = 0;
     }
 }

@@ -226,6 +226,27 @@ impl Value {
 }
 
 impl Frozen {
+    /// Bytes of its pieces, as far as they are not more than `max`.
+    pub fn bytes_up_to(&self, max: usize) -> usize {
+        let mut sum = 0;
+        let mut is_enough = |bytes: usize| {
+            sum += bytes;
+            sum >= max
+        };
+        match &self.pieces {
+            Pieces::List(pieces) => pieces
+                .iter()
+                .any(|piece| is_enough(piece.allocated_bytes())),
+            Pieces::Members(pieces) => pieces
+                .iter()
+                .any(|piece| is_enough(piece.allocated_bytes())),
+            Pieces::Zset(pieces) => pieces
+                .iter()
+                .any(|piece| is_enough(piece.allocated_bytes())),
+        };
+        sum.min(max)
+    }
+
     /// Hands out elements of the next piece as their strings (a field and its value, a member and
     /// the eight bytes of its score) and deadlines, from number `first` on, until `each` returns
     /// false. How many there were then; none if the piece has no more.

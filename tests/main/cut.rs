@@ -647,3 +647,32 @@ fn long_strings_that_grow_during_a_save_are_saved_as_they_were() {
     assert!(times.iter().all(|&times| times > 0), "{times:?}");
     saving.finish("grown strings");
 }
+
+#[test]
+fn pieces_that_commands_copy_count_toward_the_backlog() {
+    for (hashes, is_enough) in [(200, true), (2_000, false)] {
+        let dir = TempDir::new();
+        let mut sim = Sim::saving_in(&dir, 1);
+        let fields: String = (0..600).map(|n| format!(" field:{n} value:{n}")).collect();
+        for n in 0..hashes {
+            sim.expect(&format!("hset h{n}{fields}"), ":600");
+        }
+        sim.expect("config set snapshot-backlog-limit 12mb", "+OK");
+        sim.expect("bgsave", "+Background saving started");
+        for n in 0..hashes {
+            sim.expect(&format!("hset h{n} field:1 other"), ":0");
+        }
+        let backlog = sim.engine.keyspace.cut.queued_bytes();
+        assert!(backlog > hashes * 10_000, "{backlog}");
+        while sim.engine.jobs.persistence.is_saving() {
+            sim.advance(1);
+        }
+        assert_eq!(sim.engine.jobs.persistence.saves, u64::from(is_enough));
+        assert_eq!(sim.engine.keyspace.cut.queued_bytes(), 0);
+        if is_enough {
+            let mut other = Sim::saving_in(&dir, 2);
+            other.engine.load_now().expect("a snapshot");
+            other.expect("hmget h7 field:1 field:2", "*2 $7 value:1 $7 value:2");
+        }
+    }
+}

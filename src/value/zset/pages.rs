@@ -210,7 +210,8 @@ impl Page {
         usize::from(self.record_bytes) + usize::from(self.slots) * SLOT_BYTES
     }
 
-    fn allocated_bytes(&self) -> usize {
+    /// Bytes of memory it takes, with the counts of those who share it.
+    pub fn allocated_bytes(&self) -> usize {
         // The `Rc` puts two counts before it.
         2 * size_of::<usize>()
             + size_of::<Page>()
