@@ -86,7 +86,8 @@ lend() {
 
 inside() {
     chroot "$root" /usr/bin/env -i "${variables[@]}" HOME=$INSIDE_HOME TERM=dumb LANG=C.UTF-8 \
-        PATH=$INSIDE_RUST/bin:/usr/sbin:/usr/bin:/sbin:/bin /bin/bash -c "cd /root/mayfly && $1"
+        PATH=$INSIDE_RUST/bin:/usr/sbin:/usr/bin:/sbin:/bin /bin/bash -c "cd /root/mayfly || exit
+        $1"
 }
 
 install_packages() {
