@@ -356,7 +356,6 @@ class Server:
             self.port = probe.getsockname()[1]
         command = [self.program.path, *self.program.arguments]
         command += ["--port", str(self.port), "--save", "", "--dir", self.directory]
-        command += ["--dbfilename", "dump.rdb"]
         environment = dict(os.environ)
         if self.program.preload:
             environment["LD_PRELOAD"] = self.program.preload
@@ -1246,7 +1245,8 @@ def measure_restore(program: Program, plan: Plan) -> Figures:
         load(server, range(plan.keys), long_ttls())
         with server.connect() as control:
             control.call("SAVE")
-        size = os.path.getsize(os.path.join(server.directory, "dump.rdb"))
+        (snapshot,) = glob.glob(os.path.join(server.directory, "dump.*"))
+        size = os.path.getsize(snapshot)
         server.stop()
         start = time.monotonic()
         server.start()
