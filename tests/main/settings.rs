@@ -1,6 +1,6 @@
 //! Settings as people have them: transcripts of CONFIG, and the real binary with files of theirs.
 
-use mayfly::config::{Config, find, rows};
+use mayfly::config::{Config, Permission, find, rows};
 
 use crate::process::{Server, mayfly, run_to_end, text_of};
 use crate::sim::{Sim, TempDir};
@@ -285,4 +285,65 @@ fn a_byte_order_mark_is_not_part_of_the_first_name() {
     let (code, text) = run(&["--check-config", &path]);
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(text, "the configuration is valid\n");
+}
+
+/// What may be a limit of a setting: the words and numbers that it names, and usual ones.
+fn candidates(values: &str) -> Vec<String> {
+    let usual =
+        "0 1 -1 -5 1mb 512mb 2147483647 4294967295 9223372036854775807 18446744073709551615";
+    let own = values.split([' ', ',', '|']).chain(usual.split(' '));
+    own.map(str::to_owned).collect()
+}
+
+#[test]
+fn with_every_setting_at_its_limits_data_survives_a_save() {
+    let not_about_data = ["dir", "requirepass", "dbfilename", "bind"];
+    let (mut tried, mut names) = (0, 0);
+    for row in rows().filter(|row| !not_about_data.contains(&row.name())) {
+        let before = tried;
+        for value in candidates(&row.values()) {
+            let dir = TempDir::new();
+            let mut config = Config {
+                dir: dir.path().display().to_string(),
+                ..Config::default()
+            };
+            if row.set(&mut config, &[value.clone().into_bytes()]).is_err() {
+                continue;
+            }
+            tried += 1;
+            let what = format!("{} {value}", row.name());
+            let digest = |sim: &mut Sim| {
+                sim.engine.config.debug_command = Permission::Yes;
+                sim.run("debug digest")
+            };
+            let mut sim = Sim::with(config.clone(), 1);
+            sim.run("set s v px 100000");
+            sim.run(&format!("append long {}", "x".repeat(50_000)));
+            for n in 0..40 {
+                sim.run(&format!("rpush l item:{n}"));
+                sim.run(&format!("sadd set {n} member:{n}"));
+                sim.run(&format!("zadd z {n} member:{n}"));
+                sim.run(&format!("hset h field:{n} {}", "v".repeat(n)));
+            }
+            sim.run("hpexpire h 100000 fields 2 field:1 field:2");
+            sim.jobs();
+            assert_eq!(sim.run("save"), "+OK", "{what}");
+            let mut other = Sim::with(config, 2);
+            other
+                .engine
+                .load_now()
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(other.run("dbsize"), ":6", "{what}");
+            assert_eq!(digest(&mut other), digest(&mut sim), "{what}");
+            for time in ["pexpiretime s", "hpexpiretime h fields 1 field:1"] {
+                assert_eq!(other.run(time), sim.run(time), "{what}");
+            }
+            other.engine.keyspace.check();
+        }
+        names += usize::from(tried > before);
+    }
+    assert!(
+        names > 150 && tried > 400,
+        "{names} settings, {tried} values"
+    );
 }
