@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use super::args::Args;
+use super::caller::Caller;
 use crate::engine::Engine;
 use crate::engine::blocking::{Nothing, Wait};
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -61,23 +61,24 @@ pub fn timeout_ms(engine: &Engine, args: Args<'_>, index: usize) -> Result<u64, 
 /// Those of the attempt.
 pub fn take_or_wait(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     keys: Range<usize>,
     wait: Wait,
     take: impl FnOnce(&mut Live<'_>, &mut Reply<'_>) -> Result<bool, CommandError>,
 ) -> Result<(), CommandError> {
-    let (mut live, mut reply) = engine.live_and_reply(key);
-    if take(&mut live, &mut reply)? {
+    let mut live = engine.live(caller.session);
+    if take(&mut live, &mut caller.reply())? {
         return Ok(());
     }
-    if engine.may_block() {
+    if !caller.is_in_exec {
         // While a client waits it runs no other command, so this one stays its last.
-        let request = args.queued(engine.sessions[key].last_command);
-        engine.block(key, request, keys.map(|index| args.get(index)), wait);
+        let request = args.queued(engine.sessions[caller.session].last_command);
+        let keys = keys.map(|index| args.get(index));
+        engine.block(caller.session, request, keys, wait);
         return Ok(());
     }
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     match wait.nothing {
         Nothing::Null => reply.null(),
         Nothing::NullArray => reply.null_array(),

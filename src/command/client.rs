@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use super::args::Args;
+use super::caller::Caller;
 use super::connection::{USER, check_name};
 use super::introspect;
 use super::row::*;
@@ -363,9 +364,13 @@ impl Class {
     }
 }
 
-fn client_id(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    let id = engine.sessions[key].id;
-    engine.reply(key).integer(id as i64);
+fn client_id(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    _: Args<'_>,
+) -> Result<(), CommandError> {
+    let id = engine.sessions[caller.session].id;
+    caller.reply().integer(id as i64);
     Ok(())
 }
 
@@ -402,8 +407,7 @@ fn last_command(session: &Session) -> String {
 fn describe(session: &Session, now_ms: u64, argument_bytes: usize, out: &mut String) {
     let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
     let (input_bytes, input_capacity) = session.input_held();
-    let pending = session.output.len();
-    let output_capacity = session.output.capacity_bytes();
+    let (pending, output_capacity) = session.output_held();
     let queued = &session.multi;
     let memory = size_of::<Session>() + input_capacity + output_capacity + queued.queued_bytes;
     let is_stuck = pending > 0 && !session.is_unflushed;
@@ -462,11 +466,15 @@ fn now_ms(engine: &Engine) -> u64 {
     engine.reading.monotonic_us / 1000
 }
 
-fn client_info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn client_info(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let mut text = String::new();
-    let session = &engine.sessions[key];
+    let session = &engine.sessions[caller.session];
     describe(session, now_ms(engine), argument_bytes(args), &mut text);
-    engine.reply(key).verbatim(text);
+    caller.reply().verbatim(text);
     Ok(())
 }
 
@@ -482,7 +490,11 @@ fn by_age(engine: &Engine) -> Vec<SessionKey> {
     keys.into_iter().map(|(_, key)| key).collect()
 }
 
-fn client_list(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn client_list(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let mut listed = by_age(engine);
     if args.len() == 4 && args.is(2, "type") {
         let class = Class::parse(args, 3)?;
@@ -500,14 +512,14 @@ fn client_list(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(
     }
     let mut text = String::with_capacity(400 * listed.len());
     for other in listed {
-        let bytes = if other == key {
+        let bytes = if other == caller.session {
             argument_bytes(args)
         } else {
             0
         };
         describe(&engine.sessions[other], now_ms(engine), bytes, &mut text);
     }
-    engine.reply(key).verbatim(text);
+    caller.reply().verbatim(text);
     Ok(())
 }
 
@@ -577,15 +589,19 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn client_kill(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn client_kill(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let filter = Filter::parse(args)?;
     let mut killed = by_age(engine);
     killed.retain(|&other| {
-        let is_spared = other == key && !filter.kills_me;
+        let is_spared = other == caller.session && !filter.kills_me;
         !is_spared && filter.fits(&engine.sessions[other], now_ms(engine))
     });
     for &other in &killed {
-        let how = if other == key {
+        let how = if other == caller.session {
             Closing::AfterReply
         } else {
             Closing::Now
@@ -593,29 +609,33 @@ fn client_kill(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(
         engine.close(other, how);
     }
     if args.len() > 3 {
-        engine.reply(key).integer(killed.len() as i64);
+        caller.reply().integer(killed.len() as i64);
     } else if killed.is_empty() {
         return Err(CommandError::text("ERR No such client"));
     } else {
-        engine.reply(key).ok();
+        caller.reply().ok();
     }
     Ok(())
 }
 
 fn client_setname(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     check_name(args.get(2), "Client names")?;
-    engine.sessions[key].name = args.get(2).to_vec();
-    engine.reply(key).ok();
+    engine.sessions[caller.session].name = args.get(2).to_vec();
+    caller.reply().ok();
     Ok(())
 }
 
-fn client_getname(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    let name = engine.sessions[key].name.clone();
-    let mut reply = engine.reply(key);
+fn client_getname(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    _: Args<'_>,
+) -> Result<(), CommandError> {
+    let name = engine.sessions[caller.session].name.clone();
+    let mut reply = caller.reply();
     if name.is_empty() {
         reply.null();
     } else {
@@ -625,17 +645,21 @@ fn client_getname(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(
 }
 
 /// There is no tracking, so nobody's invalidations go elsewhere.
-fn client_getredir(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    engine.reply(key).integer(-1);
+fn client_getredir(
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
+    _: Args<'_>,
+) -> Result<(), CommandError> {
+    caller.reply().integer(-1);
     Ok(())
 }
 
 fn client_setinfo(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let library = &mut engine.sessions[key].library;
+    let library = &mut engine.sessions[caller.session].library;
     let field = if args.is(2, "lib-name") {
         &mut library.0
     } else if args.is(2, "lib-ver") {
@@ -645,12 +669,16 @@ fn client_setinfo(
     };
     check_name(args.get(3), &args.text(2))?;
     *field = args.text(3);
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn client_reply(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let session = &mut engine.sessions[key];
+fn client_reply(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let session = &mut engine.sessions[caller.session];
     let is_on = args.is(2, "on");
     if is_on {
         session.replies = Replies::On;
@@ -662,27 +690,31 @@ fn client_reply(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
         session.replies = Replies::SkipNext;
     }
     // Within EXEC an element of its array is due, whatever becomes of that.
-    if is_on || engine.is_in_exec {
-        engine.reply(key).ok();
+    if is_on || caller.is_in_exec {
+        caller.reply().ok();
     }
     Ok(())
 }
 
 fn client_no_touch(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     let is_on = args.is(2, "on");
     if !is_on && !args.is(2, "off") {
         return Err(CommandError::Syntax);
     }
-    engine.sessions[key].is_no_touch = is_on;
-    engine.reply(key).ok();
+    engine.sessions[caller.session].is_no_touch = is_on;
+    caller.reply().ok();
     Ok(())
 }
 
-fn client_pause(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn client_pause(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let kind = match args.len() {
         3 => PauseKind::All,
         4 if args.is(3, "all") => PauseKind::All,
@@ -704,19 +736,23 @@ fn client_pause(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
         return Err(CommandError::text("ERR timeout is out of range"));
     }
     engine.pause_for(ms as u64, kind);
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn client_unpause(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
+fn client_unpause(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    _: Args<'_>,
+) -> Result<(), CommandError> {
     engine.end_pause();
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
 fn client_unblock(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     let error = match args.len() {
@@ -735,6 +771,6 @@ fn client_unblock(
     let found = sessions.find(|(_, session)| session.id as i64 == id);
     let other = found.map(|(other, _)| other);
     let is_unblocked = other.is_some_and(|other| engine.give_up(other, error));
-    engine.reply(key).integer(i64::from(is_unblocked));
+    caller.reply().integer(i64::from(is_unblocked));
     Ok(())
 }

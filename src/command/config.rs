@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::Handler::{Container, Engine as OnEngine};
 use super::args::Args;
+use super::caller::Caller;
 use super::reply_help;
 use super::row::*;
 use crate::config::{
@@ -157,12 +158,16 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }
 
-fn config_get(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn config_get(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let patterns: Vec<&[u8]> = args.from(2).collect();
     let found = engine.config.get(&patterns, &|pattern, name| {
         glob::matches(pattern, name, true)
     });
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.map(found.len());
     for (name, value) in found {
         reply.bulk(name.as_bytes());
@@ -171,11 +176,15 @@ fn config_get(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     Ok(())
 }
 
-fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn config_set(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     if args.len() % 2 == 1 {
         return Err(CommandError::Syntax);
     }
-    let is_local = engine.sessions[key].is_local();
+    let is_local = engine.sessions[caller.session].is_local();
     let before = engine.config.clone();
     let result = set(&mut engine.config, args, is_local).and_then(|names| {
         let Engine {
@@ -205,7 +214,7 @@ fn config_set(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<()
     }
     let clients: Vec<SessionKey> = engine.sessions.iter().map(|(key, _)| key).collect();
     clients.into_iter().for_each(|key| engine.limit_output(key));
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
@@ -267,19 +276,19 @@ fn reason(error: &io::Error) -> String {
 /// memory, stay.
 fn config_resetstat(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     _args: Args<'_>,
 ) -> Result<(), CommandError> {
     engine.metrics.reset();
     engine.keyspace.reset_stats();
     engine.jobs.reset_stats();
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
 fn config_rewrite(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     _args: Args<'_>,
 ) -> Result<(), CommandError> {
     let file = engine.identity.config_file.clone();
@@ -294,7 +303,7 @@ fn config_rewrite(
         return Err(CommandError::owned(text));
     }
     log::info!("CONFIG REWRITE executed with success.");
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
@@ -336,7 +345,11 @@ fn write_and_rename(text: &[u8], temporary: &Path, file: &Path) -> io::Result<()
     }
 }
 
-fn config_help(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
-    reply_help(&mut engine.reply(key), "config");
+fn config_help(
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
+    _args: Args<'_>,
+) -> Result<(), CommandError> {
+    reply_help(&mut caller.reply(), "config");
     Ok(())
 }

@@ -8,6 +8,7 @@
 
 use super::Handler;
 use super::args::Args;
+use super::caller::Caller;
 use super::info::REDIS_VERSION;
 use super::row::*;
 use super::transaction::discard_transaction;
@@ -170,13 +171,13 @@ const HELLO_ARGS: &[Arg] = &[
         .optional(),
 ];
 
-fn ping(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn ping(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     if args.len() > 2 {
         return Err(CommandError::WrongArity("ping".to_owned()));
     }
     let message = args.at(1);
-    let is_subscriber = engine.sessions[key].is_subscriber();
-    let mut reply = engine.reply(key);
+    let is_subscriber = engine.sessions[caller.session].is_subscriber();
+    let mut reply = caller.reply();
     match message {
         // A subscriber of RESP2 reads nothing but arrays.
         _ if is_subscriber => {
@@ -190,8 +191,8 @@ fn ping(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
     Ok(())
 }
 
-fn echo(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    engine.reply(key).bulk(args.get(1));
+fn echo(_: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    caller.reply().bulk(args.get(1));
     Ok(())
 }
 
@@ -224,7 +225,7 @@ fn authenticate(
     Ok(())
 }
 
-fn auth(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn auth(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let (user, password) = match args.len() {
         2 if engine.config.requirepass.is_empty() => {
             return Err(CommandError::text(
@@ -236,8 +237,8 @@ fn auth(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
         3 => (args.get(1), args.get(2)),
         _ => return Err(CommandError::Syntax),
     };
-    authenticate(engine, key, user, password)?;
-    engine.reply(key).ok();
+    authenticate(engine, caller.session, user, password)?;
+    caller.reply().ok();
     Ok(())
 }
 
@@ -297,12 +298,12 @@ impl<'a> Hello<'a> {
     }
 }
 
-fn hello(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn hello(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let hello = Hello::parse(args)?;
     if let Some((user, password)) = hello.credentials {
-        authenticate(engine, key, user, password)?;
+        authenticate(engine, caller.session, user, password)?;
     }
-    let session = &mut engine.sessions[key];
+    let session = &mut engine.sessions[caller.session];
     if !session.is_authenticated {
         return Err(CommandError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
@@ -314,12 +315,13 @@ fn hello(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         session.name = name.to_vec();
     }
     session.protocol = hello.protocol.unwrap_or(session.protocol);
+    caller.protocol = session.protocol;
     let id = session.id as i64;
     let number = match session.protocol {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     };
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.map(7);
     reply.bulk(b"server");
     reply.bulk(b"redis");
@@ -338,29 +340,33 @@ fn hello(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
     Ok(())
 }
 
-fn select(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn select(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let number = args.short_integer(1)?;
     let db = usize::try_from(number)
         .ok()
         .filter(|&db| db < engine.keyspace.databases())
         .ok_or(CommandError::DbIndexOutOfRange)?;
-    engine.sessions[key].db = db;
-    engine.reply(key).ok();
+    engine.sessions[caller.session].db = db;
+    caller.reply().ok();
     Ok(())
 }
 
-fn quit(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    engine.reply(key).ok();
-    engine.close(key, Closing::AfterReply);
+fn quit(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    caller.reply().ok();
+    engine.close(caller.session, Closing::AfterReply);
     Ok(())
 }
 
 /// Everything but the connection's number, its library's name and its statistics starts anew.
-fn reset(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    discard_transaction(engine, key);
-    engine.unsubscribe_all(key);
+fn reset(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    discard_transaction(engine, caller.session);
+    engine.unsubscribe_all(caller.session);
     let is_open = engine.config.requirepass.is_empty();
-    let session = &mut engine.sessions[key];
+    let session = &mut engine.sessions[caller.session];
     session.db = 0;
     session.protocol = Protocol::Resp2;
     session.is_authenticated = is_open;
@@ -369,8 +375,9 @@ fn reset(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), Comman
     if session.replies != Replies::SkipThis {
         session.replies = Replies::On;
     }
-    engine.limit_output(key);
-    engine.reply(key).simple("RESET");
+    engine.limit_output(caller.session);
+    caller.protocol = Protocol::Resp2;
+    caller.reply().simple("RESET");
     Ok(())
 }
 

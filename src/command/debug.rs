@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::Handler::Engine as OnEngine;
 use super::args::Args;
+use super::caller::Caller;
 use super::digest;
 use super::introspect::wrong_subcommand;
 use super::key;
 use super::row::*;
 use crate::engine::Engine;
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::change::Event;
 use crate::store::collection;
@@ -66,8 +66,8 @@ const HELP: &[&str] = &[
     "    Lists these lines.",
 ];
 
-fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let is_local = engine.sessions[key].is_local();
+fn debug(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let is_local = engine.sessions[caller.session].is_local();
     if !engine.config.debug_command.allows(is_local) {
         return Err(CommandError::text(
             "ERR DEBUG command not allowed. If the enable-debug-command option is set to \
@@ -82,39 +82,47 @@ fn debug(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Com
         return Err(CommandError::Loading);
     }
     match (subcommand.as_slice(), args.len()) {
-        (b"digest", 2) => dataset_digest(engine, key),
-        (b"digest-value", _) => value_digests(engine, key, args),
-        (b"sleep", 3) => sleep(engine, key, args),
-        (b"set-active-expire", 3) => set_active_expire(engine, key, args),
-        (b"object", 3) => object(engine, key, args),
-        (b"populate", 3..=5) => populate(engine, key, args),
-        (b"stringmatch-len", 4) => stringmatch_len(engine, key, args),
-        (b"htstats", 3..=4) => htstats(engine, key, args),
-        (b"reload", _) => reload(engine, key, args),
-        (b"help", 2) => help(engine, key),
+        (b"digest", 2) => dataset_digest(engine, caller),
+        (b"digest-value", _) => value_digests(engine, caller, args),
+        (b"sleep", 3) => sleep(caller, args),
+        (b"set-active-expire", 3) => set_active_expire(engine, caller, args),
+        (b"object", 3) => object(engine, caller, args),
+        (b"populate", 3..=5) => populate(engine, caller, args),
+        (b"stringmatch-len", 4) => stringmatch_len(caller, args),
+        (b"htstats", 3..=4) => htstats(engine, caller, args),
+        (b"reload", _) => reload(engine, caller, args),
+        (b"help", 2) => help(caller),
         _ => Err(wrong_subcommand(args)),
     }
 }
 
-fn dataset_digest(engine: &mut Engine, key: SessionKey) -> Result<(), CommandError> {
+fn dataset_digest(engine: &mut Engine, caller: &mut Caller<'_>) -> Result<(), CommandError> {
     let digest = digest::of_dataset(engine);
-    engine.reply(key).simple(&digest.text());
+    caller.reply().simple(&digest.text());
     Ok(())
 }
 
-fn value_digests(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let db = engine.sessions[key].db;
-    engine.reply(key).array(args.len() - 2);
+fn value_digests(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let db = engine.sessions[caller.session].db;
+    caller.reply().array(args.len() - 2);
     for name in args.from(2) {
         let digest = digest::of_value(engine, db, name);
-        engine.reply(key).simple(&digest.text());
+        caller.reply().simple(&digest.text());
     }
     Ok(())
 }
 
 /// DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]. Without MERGE a key that is both there and in the
 /// snapshot is an error in Redis; here the snapshot's value wins in both cases and is counted.
-fn reload(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn reload(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let (mut saves, mut flushes) = (true, true);
     for i in 2..args.len() {
         match args.get(i).to_ascii_lowercase().as_slice() {
@@ -129,34 +137,38 @@ fn reload(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Co
         }
     }
     super::snapshot::reload(engine, saves, flushes)?;
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
 /// Redis: reads its number as far as it is one; here what is no number is 0.
-fn sleep(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn sleep(caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let seconds: f64 = args.text(2).parse().unwrap_or(0.0);
     // The comparison is false for what is not a number.
     if seconds > 0.0 {
         let seconds = seconds.min(SLEEP_SECONDS_MAX);
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
 fn set_active_expire(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     engine.is_expiry_off = args.integer(2).unwrap_or(0) == 0;
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn object(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let (db, reading) = (engine.sessions[key].db, engine.reading);
+fn object(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let (db, reading) = (engine.sessions[caller.session].db, engine.reading);
     let live = engine.keyspace.live(db, &reading);
     let slot = live.autopsy(args.get(2)).ok_or(CommandError::NoSuchKey)?;
     let text = format!(
@@ -167,11 +179,15 @@ fn object(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Co
         slot.clock(),
         live.idle_seconds(slot),
     );
-    engine.reply(key).simple(&text);
+    caller.reply().simple(&text);
     Ok(())
 }
 
-fn populate(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn populate(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let positive = |i: usize| {
         let number = args.integer(i).ok().and_then(|n| usize::try_from(n).ok());
         number.ok_or(CommandError::text(
@@ -184,7 +200,7 @@ fn populate(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
     if size > engine.keyspace.string_bytes_max {
         return Err(CommandError::StringTooLong);
     }
-    let (db, reading) = (engine.sessions[key].db, engine.reading);
+    let (db, reading) = (engine.sessions[caller.session].db, engine.reading);
     let mut live = engine.keyspace.live(db, &reading);
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
@@ -198,27 +214,27 @@ fn populate(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
         live.set_string(&name, &value, Ttl::Drop);
         live.changed(Event::SET, &name);
     }
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
 /// 1 if the pattern matches, else 0: lets a test see that no pattern takes exponential time.
-fn stringmatch_len(
-    engine: &mut Engine,
-    key: SessionKey,
-    args: Args<'_>,
-) -> Result<(), CommandError> {
+fn stringmatch_len(caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let len = args.integer(2)?;
     if !(0..=MATCHED_BYTES_MAX).contains(&len) {
         return Err(CommandError::NotAnInteger);
     }
     let text = vec![b'a'; len as usize];
     let is_match = glob::matches(args.get(3), &text, false);
-    engine.reply(key).integer(i64::from(is_match));
+    caller.reply().integer(i64::from(is_match));
     Ok(())
 }
 
-fn htstats(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn htstats(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let number = usize::try_from(args.integer(2)?)
         .ok()
         .filter(|&number| number < engine.keyspace.databases())
@@ -235,12 +251,12 @@ fn htstats(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), C
         db.index.ripe_len(),
         db.index.allocated_bytes(),
     );
-    engine.reply(key).verbatim(text);
+    caller.reply().verbatim(text);
     Ok(())
 }
 
-fn help(engine: &mut Engine, key: SessionKey) -> Result<(), CommandError> {
-    let mut reply = engine.reply(key);
+fn help(caller: &mut Caller<'_>) -> Result<(), CommandError> {
+    let mut reply = caller.reply();
     reply.array(HELP.len());
     HELP.iter().for_each(|line| reply.simple(line));
     Ok(())

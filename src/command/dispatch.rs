@@ -21,6 +21,7 @@
 use std::borrow::Cow;
 
 use super::args::{Args, QUOTED_LEN_MAX};
+use super::caller::Caller;
 use super::introspect::unknown_subcommand;
 use super::row::MEMBER_AT;
 use super::row::flag;
@@ -29,7 +30,7 @@ use super::{Entry, Handler, table};
 use crate::clock::Clock;
 use crate::engine::blocking::Ticket;
 use crate::engine::metrics::UNKNOWN_NAME_BYTES_MAX;
-use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, Session, SessionKey};
+use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
 use crate::resp::output::{Mark, Output};
@@ -59,7 +60,7 @@ pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
     let mut timer = Timer {
         row: ROW_UNKNOWN,
         since_us: 0,
-        count: 0,
+        has_begun: false,
     };
     engine.reading = clock.read();
     serve_waiting(engine);
@@ -222,7 +223,8 @@ fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
 struct Timer {
     row: u16,
     since_us: u64,
-    count: u64,
+    /// One of this kind has begun since.
+    has_begun: bool,
 }
 
 impl Timer {
@@ -230,34 +232,31 @@ impl Timer {
         *self = Timer {
             row: ROW_UNKNOWN,
             since_us: now_us,
-            count: 0,
+            has_begun: false,
         };
     }
 
     fn end(&mut self, engine: &mut Engine) {
-        if self.count > 0 {
+        if self.has_begun {
             let us = engine.reading.monotonic_us - self.since_us;
-            let stat = engine.metrics.command(self.row);
-            stat.calls += self.count;
-            stat.us += us;
+            engine.metrics.command(self.row).us += us;
             engine.metrics.command_us += us;
-            engine.metrics.commands_processed += self.count;
         }
         self.since_us = engine.reading.monotonic_us;
-        self.count = 0;
+        self.has_begun = false;
     }
 
     /// A command of this kind is about to run.
     #[inline]
-    fn count(&mut self, row: u16, engine: &mut Engine, clock: &mut dyn Clock) {
+    fn next(&mut self, row: u16, engine: &mut Engine, clock: &mut dyn Clock) {
         if row != self.row {
-            if self.count > 0 {
+            if self.has_begun {
                 engine.reading = clock.read();
                 self.end(engine);
             }
             self.row = row;
         }
-        self.count += 1;
+        self.has_begun = true;
     }
 }
 
@@ -270,6 +269,7 @@ fn run_session(
     timer: &mut Timer,
 ) {
     let mut input = engine.sessions[key].lend_input();
+    let mut output = engine.lend_output(key);
     let now_ms = engine.reading.monotonic_us / 1000;
     engine.sessions[key].active_ms = now_ms;
     for _ in 0..count {
@@ -293,13 +293,16 @@ fn run_session(
         if let Some(hash) = request.member_hash {
             engine.keyspace.remember_member(args.get(MEMBER_AT), hash);
         }
-        execute(engine, clock, key, request.row, args, timer);
+        let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
+        execute(engine, clock, &mut caller, request.row, args, timer);
+        engine.add_pushes(key, &mut output);
         input.advance();
-        if engine.sessions[key].output.has_dropped() {
-            engine.check_output_limit(key);
+        if output.has_dropped() {
+            break;
         }
     }
     engine.keyspace.forget();
+    engine.return_output(key, output);
     finish_session(engine, key, input);
 }
 
@@ -367,22 +370,24 @@ fn is_from_a_browser(args: Args<'_>) -> bool {
 fn execute(
     engine: &mut Engine,
     clock: &mut dyn Clock,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     row: u16,
     args: Args<'_>,
     timer: &mut Timer,
 ) {
+    let key = caller.session;
     if row == ROW_NONE && is_from_a_browser(args) {
         log::warn!("Possible SECURITY ATTACK: a client sent POST or Host: commands; closing it");
         engine.close(key, Closing::Now);
         return;
     }
-    let session = &mut engine.sessions[key];
-    let mark = session.output.mark();
-    if matches!(session.replies, Replies::Off | Replies::SkipThis) {
-        session.output.withhold(Some(mark));
+    let mark = caller.sink.mark();
+    if matches!(
+        engine.sessions[key].replies,
+        Replies::Off | Replies::SkipThis
+    ) {
+        caller.sink.withhold(Some(mark));
     }
-    engine.executing = Some(key);
     match admit(engine, key, row, args) {
         Err(error) => {
             let number = resolve(row, args).unwrap_or(ROW_UNKNOWN);
@@ -390,18 +395,18 @@ fn execute(
             if number == ROW_UNKNOWN {
                 note_unknown(engine, key, row, args);
             }
-            refuse(engine, key, number, error);
+            refuse(engine, caller, number, error);
         }
         Ok(number) => {
             let session = &mut engine.sessions[key];
             session.last_command = number;
             let entry = table().entry(number);
             if session.multi.is_open && !entry.is(flag::NO_MULTI | flag::NOT_QUEUED) {
-                queue(engine, key, number, args);
+                queue(engine, caller, number, args);
             } else {
-                timer.count(number, engine, clock);
-                run(engine, key, number, args);
-                let written = engine.sessions[key].output.len_since(mark);
+                timer.next(number, engine, clock);
+                call(engine, caller, number, args);
+                let written = caller.sink.len_since(mark);
                 if entry.is(flag::LONG)
                     || args.len() > ARGUMENTS_SHORT
                     || written > REPLY_BYTES_SHORT
@@ -413,12 +418,10 @@ fn execute(
             }
         }
     }
-    engine.executing = None;
     let session = &mut engine.sessions[key];
     if session.replies != Replies::On {
-        withhold_reply(session, mark);
+        session.replies = withhold_reply(session.replies, caller.sink, mark);
     }
-    release_pushes(engine, key);
     serve_waiting(engine);
 }
 
@@ -439,18 +442,6 @@ fn note_unknown(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) 
         if unknown.is_log_full() {
             log::warn!("Further names of unknown commands are not logged, see INFO");
         }
-    }
-}
-
-/// Sends a client what was pushed to it while its command ran.
-fn release_pushes(engine: &mut Engine, key: SessionKey) {
-    if engine.held_pushes.has_dropped() {
-        engine.held_pushes = Output::default();
-        engine.sessions[key].output.drop_all();
-    }
-    if !engine.held_pushes.is_empty() {
-        let pushes = engine.held_pushes.take_all();
-        engine.reply(key).output().extend(&pushes);
     }
 }
 
@@ -484,36 +475,33 @@ fn serve_ready_keys(engine: &mut Engine) {
 
 /// Runs the command of a waiting client once more.
 fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
-    let session = &engine.sessions[key];
-    let (mark, commands) = (session.output.mark(), session.commands);
-    engine.executing = Some(key);
+    let mut output = engine.lend_output(key);
+    let mark = output.mark();
     let args = Args::new(request.source(), &request.ranges);
-    run(engine, key, request.row, args);
-    engine.executing = None;
+    let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
     // It was counted when it came.
-    engine.sessions[key].commands = commands;
+    run(engine, &mut caller, request.row, args);
     if !engine.still_waits(key) {
         if engine.unblock(key).is_some_and(|blocked| blocked.is_silent) {
-            engine.sessions[key].output.truncate_to(mark);
+            output.truncate_to(mark);
         }
         engine.make_ready(key);
     }
-    release_pushes(engine, key);
+    engine.return_output(key, output);
 }
 
-/// Takes a reply back that the client does not want, and moves CLIENT REPLY SKIP on by one
-/// command.
+/// Takes a reply back that the client does not want; what it wants of the next.
 #[cold]
-fn withhold_reply(session: &mut Session, mark: Mark) {
-    session.output.withhold(None);
-    if matches!(session.replies, Replies::Off | Replies::SkipThis) {
-        session.output.truncate_to(mark);
+fn withhold_reply(replies: Replies, sink: &mut Output, mark: Mark) -> Replies {
+    sink.withhold(None);
+    if matches!(replies, Replies::Off | Replies::SkipThis) {
+        sink.truncate_to(mark);
     }
-    session.replies = match session.replies {
+    match replies {
         Replies::SkipNext => Replies::SkipThis,
         Replies::SkipThis => Replies::On,
         other => other,
-    };
+    }
 }
 
 /// The number of the row that a request names: of a container's, the subcommand's.
@@ -592,60 +580,60 @@ fn unknown_command(args: Args<'_>) -> CommandError {
 }
 
 /// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
-fn refuse(engine: &mut Engine, key: SessionKey, row: u16, error: CommandError) {
+fn refuse(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, error: CommandError) {
     let mut line = error.line();
     if row != ROW_UNKNOWN {
         engine.metrics.command(row).rejected += 1;
         if table().entry(row).is(flag::RUNS_QUEUE) {
-            discard_transaction(engine, key);
+            discard_transaction(engine, caller.session);
             let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
             let before = b"EXECABORT Transaction discarded because of: ".as_slice();
             line = Cow::Owned([before, why].concat());
         }
     }
-    if engine.sessions[key].multi.is_open {
-        engine.sessions[key].multi.is_broken = true;
-    }
+    let multi = &mut engine.sessions[caller.session].multi;
+    multi.is_broken |= multi.is_open;
     engine.metrics.error(&line);
-    engine.reply(key).error(&line);
+    caller.reply().error(&line);
 }
 
 /// Keeps a command for EXEC.
-fn queue(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
-    let multi = &mut engine.sessions[key].multi;
+fn queue(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, args: Args<'_>) {
+    let multi = &mut engine.sessions[caller.session].multi;
     let bytes: usize = args.from(0).map(<[u8]>::len).sum();
     if !multi.is_broken {
         multi.queued_bytes += bytes + args.len() * size_of::<ArgRange>() + size_of::<Queued>();
         multi.queue.push(args.queued(row));
     }
-    engine.reply(key).output().extend(QUEUED);
+    caller.sink.extend(QUEUED);
 }
 
-/// Runs an admitted command, settles what it met and publishes what it changed.
-pub fn run(engine: &mut Engine, key: SessionKey, number: u16, args: Args<'_>) {
+/// Runs an admitted command and counts it.
+pub fn call(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>) {
+    run(engine, caller, number, args);
+    engine.metrics.command(number).calls += 1;
+    engine.metrics.commands_processed += 1;
+    engine.sessions[caller.session].commands += 1;
+}
+
+/// Runs a command, settles what it met and publishes what it changed.
+fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>) {
     let entry = table().entry(number);
     let result = match entry.row.handler {
         Handler::Data(handler) => {
-            let (mut live, mut reply) = engine.live_and_reply(key);
-            handler(&mut live, args, &mut reply)
+            let mut live = engine.live(caller.session);
+            handler(&mut live, args, &mut caller.reply())
         }
-        Handler::Engine(handler) => handler(engine, key, args),
+        Handler::Engine(handler) => handler(engine, caller, args),
         Handler::Container => Err(CommandError::WrongArity(entry.full_name())),
     };
     if let Err(error) = result {
         engine.metrics.command(number).failed += 1;
         let line = error.line();
         engine.metrics.error(&line);
-        engine.reply(key).error(&line);
+        caller.reply().error(&line);
     }
-    let Engine {
-        keyspace,
-        reading,
-        sessions,
-        ..
-    } = engine;
-    sessions[key].commands += 1;
-    keyspace.settle_noted(reading);
+    engine.keyspace.settle_noted(&engine.reading);
     engine.publish_changes();
 }
 

@@ -13,6 +13,7 @@ use std::fs;
 
 use super::Handler::Engine as OnEngine;
 use super::args::Args;
+use super::caller::Caller;
 use super::row::*;
 use super::table;
 use crate::clock::UnixMillis;
@@ -20,7 +21,6 @@ use crate::config::ExpireClock;
 use crate::engine::Engine;
 use crate::engine::memory::{Figures, build_faults};
 use crate::engine::pubsub::Topic;
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::SETTLE_MAX;
 use crate::store::db::Db;
@@ -145,7 +145,7 @@ fn human(bytes: u64) -> String {
     format!("{value:.2}{unit}")
 }
 
-fn info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn info(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let is_plain = args.len() == 1;
     let (mut has_default, mut has_all) = (is_plain, false);
     for i in 1..args.len() {
@@ -161,7 +161,7 @@ fn info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
             (section.print)(engine, &mut lines);
         }
     }
-    engine.reply(key).verbatim(lines.text);
+    caller.reply().verbatim(lines.text);
     Ok(())
 }
 

@@ -5,10 +5,11 @@
 //! tips and history: nothing here needs them.
 
 use super::args::{Args, QUOTED_LEN_MAX};
+use super::caller::Caller;
+use super::keys::{KeyUse, keys_of};
 use super::row::*;
-use super::{Entry, Handler, sort, table};
+use super::{Entry, Handler, table};
 use crate::engine::Engine;
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::value::glob::Glob;
@@ -154,7 +155,7 @@ const LIST_FILTER: &[Arg] = &[
 ///
 /// # Errors
 /// None.
-pub fn help(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+pub fn help(_: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let Some(number) = table().find(args.get(0)) else {
         return Err(wrong_subcommand(args));
     };
@@ -177,7 +178,7 @@ pub fn help(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
     }
     lines.push("HELP".to_owned());
     lines.push("    Print this help.".to_owned());
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.array(lines.len());
     lines.iter().for_each(|line| reply.simple(line));
     Ok(())
@@ -443,8 +444,8 @@ fn find(name: &[u8]) -> Option<u16> {
     }
 }
 
-fn command(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    let mut reply = engine.reply(key);
+fn command(_: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    let mut reply = caller.reply();
     reply.array(table().commands().len());
     table()
         .commands()
@@ -452,16 +453,20 @@ fn command(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), Comm
     Ok(())
 }
 
-fn command_count(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    engine.reply(key).integer(table().commands().len() as i64);
+fn command_count(_: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    caller.reply().integer(table().commands().len() as i64);
     Ok(())
 }
 
-fn command_info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn command_info(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     if args.len() == 2 {
-        return command(engine, key, args);
+        return command(engine, caller, args);
     }
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.array(args.len() - 2);
     for name in args.from(2) {
         match find(name) {
@@ -472,13 +477,17 @@ fn command_info(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
     Ok(())
 }
 
-fn command_docs(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn command_docs(
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let numbers: Vec<u16> = if args.len() == 2 {
         table().commands().collect()
     } else {
         args.from(2).filter_map(find).collect()
     };
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.map(numbers.len());
     numbers
         .iter()
@@ -526,7 +535,11 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn command_list(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn command_list(
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let filter = match args.len() {
         2 => Filter::None,
         _ => Filter::parse(args)?,
@@ -536,7 +549,7 @@ fn command_list(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
         .flat_map(|number| std::iter::once(number).chain(table().subcommands(number)))
         .filter(|&number| filter.fits(table().entry(number)))
         .collect();
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.array(numbers.len());
     for number in numbers {
         reply.bulk(table().entry(number).full_name().as_bytes());
@@ -544,108 +557,40 @@ fn command_list(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<
     Ok(())
 }
 
-/// Indexes of the keys of a command line that begins at argument `start`, with their flags.
-fn keys_of(args: Args<'_>, start: usize) -> Result<Vec<(usize, u16)>, CommandError> {
+/// The keys of a command line that begins at argument 2.
+fn named_keys(args: Args<'_>) -> Result<Vec<KeyUse>, CommandError> {
     let invalid = || CommandError::text("ERR Invalid command specified");
-    let number = table().find(args.get(start)).ok_or_else(invalid)?;
-    let mut row = table().entry(number).row;
-    if let Some(subcommand) = args.at(start + 1).filter(|_| !row.subcommands.is_empty()) {
-        let number = table()
+    let mut number = table().find(args.get(2)).ok_or_else(invalid)?;
+    let has_subcommands = !table().entry(number).row.subcommands.is_empty();
+    if let Some(subcommand) = args.at(3).filter(|_| has_subcommands) {
+        number = table()
             .find_subcommand(number, subcommand)
             .ok_or_else(invalid)?;
-        row = table().entry(number).row;
     }
-    let real_keys = || {
-        row.keys
-            .iter()
-            .filter(|spec| spec.flags & key_flag::NOT_KEY == 0)
-    };
-    if real_keys().next().is_none() {
-        return Err(CommandError::text("ERR The command has no key arguments"));
-    }
-    let len = args.len() - start;
-    if !row.takes(len) {
-        return Err(CommandError::text(
-            "ERR Invalid number of arguments specified for command",
-        ));
-    }
-    let wrong = || CommandError::text("ERR Invalid arguments specified for command");
-    let mut keys = Vec::new();
-    for spec in real_keys() {
-        let first = spec.first_key();
-        let last = match spec.search {
-            KeySearch::Unknown => {
-                // A pattern names no key before its elements are known; SORT's destination is one.
-                let writes = spec.flags & key_flag::OW != 0;
-                let found = sort::destination(args, start).filter(|_| writes);
-                keys.extend(found.map(|at| (at, spec.flags)));
-                continue;
-            }
-            KeySearch::Counted => {
-                let number = args.integer(start + usize::from(spec.first));
-                let count = number
-                    .ok()
-                    .and_then(|n| usize::try_from(n).ok())
-                    .filter(|n| *n > 0);
-                let count = count.ok_or_else(wrong)?;
-                let last = (count - 1)
-                    .saturating_mul(usize::from(spec.step))
-                    .saturating_add(first);
-                if last >= len {
-                    return Err(wrong());
-                }
-                last
-            }
-            KeySearch::Range if spec.last < 0 => len - usize::from(spec.last.unsigned_abs()),
-            KeySearch::Range => first + spec.last as usize,
-        };
-        for at in (first..=last.min(len - 1)).step_by(spec.step as usize) {
-            keys.push((start + at, flags_of(row, spec, args, start)));
-        }
-    }
-    Ok(keys)
-}
-
-/// What a command does with a key, where that depends on its arguments: SET without GET and
-/// without a comparison does not read the old value, nor does DELEX without a condition.
-fn flags_of(row: &Row, spec: &KeySpec, args: Args<'_>, start: usize) -> u16 {
-    if spec.flags & key_flag::VARIABLE_FLAGS == 0 {
-        return spec.flags;
-    }
-    let has = |words: &[&str]| {
-        let mut options = start + 3..args.len();
-        options.any(|i| words.iter().any(|word| args.is(i, word)))
-    };
-    let compares = has(&["ifeq", "ifne", "ifdeq", "ifdne"]);
-    match row.name {
-        "set" if !has(&["get"]) && compares => key_flag::RW | key_flag::UPDATE,
-        "set" if !has(&["get"]) => key_flag::OW | key_flag::UPDATE,
-        "delex" if args.len() == start + 2 => key_flag::RM | key_flag::DELETE,
-        _ => spec.flags & !key_flag::VARIABLE_FLAGS,
-    }
+    keys_of(table().entry(number).row, args, 2)
 }
 
 fn command_getkeys(
-    engine: &mut Engine,
-    key: SessionKey,
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let keys = keys_of(args, 2)?;
-    let mut reply = engine.reply(key);
+    let keys = named_keys(args)?;
+    let mut reply = caller.reply();
     reply.array(keys.len());
-    keys.iter().for_each(|&(at, _)| reply.bulk(args.get(at)));
+    keys.iter().for_each(|key| reply.bulk(args.get(key.at)));
     Ok(())
 }
 
 fn command_getkeysandflags(
-    engine: &mut Engine,
-    key: SessionKey,
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let keys = keys_of(args, 2)?;
-    let mut reply = engine.reply(key);
+    let keys = named_keys(args)?;
+    let mut reply = caller.reply();
     reply.array(keys.len());
-    for (at, flags) in keys {
+    for KeyUse { at, flags } in keys {
         reply.array(2);
         reply.bulk(args.get(at));
         reply_names(&mut reply, key_flag::NAMES, |bit| flags & bit != 0);

@@ -9,10 +9,10 @@
 
 use super::Handler::{Container, Data, Engine as OnEngine};
 use super::args::Args;
+use super::caller::Caller;
 use super::reply_help;
 use super::row::*;
 use crate::engine::Engine;
-use crate::engine::session::SessionKey;
 use crate::expiry::ALL_LIVE;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
@@ -461,8 +461,8 @@ fn same_object() -> CommandError {
     CommandError::text("ERR source and destination objects are the same")
 }
 
-fn copy(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let db = engine.sessions[key].db;
+fn copy(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let db = engine.sessions[caller.session].db;
     let (mut to_db, mut replaces) = (db, false);
     let mut i = 3;
     while i < args.len() {
@@ -487,23 +487,31 @@ fn copy(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Comm
         && engine
             .keyspace
             .copy_key((db, from), (to_db, to), replaces, &reading);
-    engine.reply(key).integer(i64::from(is_copied));
+    caller.reply().integer(i64::from(is_copied));
     Ok(())
 }
 
-fn move_key(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let db = engine.sessions[key].db;
+fn move_key(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let db = engine.sessions[caller.session].db;
     let to_db = db_index(engine, args.short_integer(2)?)?;
     if db == to_db {
         return Err(same_object());
     }
     let reading = engine.reading;
     let is_moved = engine.keyspace.move_key(db, to_db, args.get(1), &reading);
-    engine.reply(key).integer(i64::from(is_moved));
+    caller.reply().integer(i64::from(is_moved));
     Ok(())
 }
 
-fn swapdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn swapdb(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let index = |i: usize, error| {
         let index = args.short_integer(i);
         index.map_err(|_| CommandError::text(error))
@@ -519,7 +527,7 @@ fn swapdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Co
         engine.blocking.note_all(second as u16);
         engine.keyspace.changes.count(1);
     }
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
@@ -724,11 +732,15 @@ fn randomkey(
     Ok(())
 }
 
-fn dbsize(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
-    let (db, reading) = (engine.sessions[key].db, engine.reading);
+fn dbsize(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    _args: Args<'_>,
+) -> Result<(), CommandError> {
+    let (db, reading) = (engine.sessions[caller.session].db, engine.reading);
     let counts_dead = engine.is_expiry_off;
     let len = engine.keyspace.live(db, &reading).len(counts_dead);
-    engine.reply(key).integer(len as i64);
+    caller.reply().integer(len as i64);
     Ok(())
 }
 
@@ -748,15 +760,23 @@ fn flush(engine: &mut Engine, db: usize) {
     engine.keyspace.changes.count(keys as u64);
 }
 
-fn flushdb(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn flushdb(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     check_flush_type(args)?;
-    let db = engine.sessions[key].db;
+    let db = engine.sessions[caller.session].db;
     flush(engine, db);
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn flushall(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn flushall(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     check_flush_type(args)?;
     for db in 0..engine.keyspace.databases() {
         if !engine.keyspace.db(db).table.is_empty() {
@@ -764,7 +784,7 @@ fn flushall(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), 
         }
     }
     engine.save_flushed();
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 

@@ -8,11 +8,11 @@ use std::ops::Range;
 use super::Handler::{Data, Engine as OnEngine};
 use super::args::Args;
 use super::blocking::{take_or_wait, timeout_ms};
+use super::caller::Caller;
 use super::reply_string;
 use super::row::*;
 use crate::engine::Engine;
 use crate::engine::blocking::{Nothing, Wait};
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -1004,13 +1004,13 @@ fn wait(timeout_ms: u64, nothing: Nothing) -> Wait {
 
 fn blocking_pop(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     end: End,
 ) -> Result<(), CommandError> {
     let keys = 1..args.len() - 1;
     let wait = wait(timeout_ms(engine, args, keys.end)?, Nothing::NullArray);
-    take_or_wait(engine, key, args, keys.clone(), wait, |live, reply| {
+    take_or_wait(engine, caller, args, keys.clone(), wait, |live, reply| {
         let Some(key) = first_list(live, args, keys)? else {
             return Ok(false);
         };
@@ -1020,41 +1020,53 @@ fn blocking_pop(
     })
 }
 
-fn blpop(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    blocking_pop(engine, key, args, End::Front)
+fn blpop(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    blocking_pop(engine, caller, args, End::Front)
 }
 
-fn brpop(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    blocking_pop(engine, key, args, End::Back)
+fn brpop(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    blocking_pop(engine, caller, args, End::Back)
 }
 
 fn blocking_move(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     take: End,
     put: End,
 ) -> Result<(), CommandError> {
     let wait = wait(timeout_ms(engine, args, args.len() - 1)?, Nothing::Null);
-    take_or_wait(engine, key, args, 1..2, wait, |live, reply| {
+    take_or_wait(engine, caller, args, 1..2, wait, |live, reply| {
         move_one(live, (args.get(1), take), (args.get(2), put), reply)
     })
 }
 
-fn blmove(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn blmove(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let (take, put) = (end_at(args, 3)?, end_at(args, 4)?);
-    blocking_move(engine, key, args, take, put)
+    blocking_move(engine, caller, args, take, put)
 }
 
-fn brpoplpush(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    blocking_move(engine, key, args, End::Back, End::Front)
+fn brpoplpush(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    blocking_move(engine, caller, args, End::Back, End::Front)
 }
 
-fn blmpop(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn blmpop(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let request = MultiPop::parse(args, 2, end_at)?;
     let wait = wait(timeout_ms(engine, args, 1)?, Nothing::NullArray);
     let keys = request.keys.clone();
-    take_or_wait(engine, key, args, keys, wait, |live, reply| {
+    take_or_wait(engine, caller, args, keys, wait, |live, reply| {
         request.take(live, args, reply)
     })
 }

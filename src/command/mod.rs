@@ -10,8 +10,9 @@
 pub mod row;
 
 pub mod args;
-
+pub mod caller;
 pub mod dispatch;
+pub mod keys;
 
 pub mod string;
 
@@ -67,18 +68,18 @@ use std::sync::LazyLock;
 use hashbrown::HashTable;
 
 use crate::engine::Engine;
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::value::StringRef;
 use args::Args;
+use caller::Caller;
 use row::Row;
 
 /// A handler that sees one database. It writes its reply last, so that an error is the only reply.
 pub type DataHandler = fn(&mut Live<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
 /// A handler that sees everything.
-pub type EngineHandler = fn(&mut Engine, SessionKey, Args<'_>) -> Result<(), CommandError>;
+pub type EngineHandler = fn(&mut Engine, &mut Caller<'_>, Args<'_>) -> Result<(), CommandError>;
 
 /// What runs a command.
 #[derive(Clone, Copy)]

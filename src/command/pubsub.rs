@@ -6,11 +6,12 @@
 
 use super::Handler;
 use super::args::Args;
+use super::caller::Caller;
 use super::introspect;
 use super::row::*;
 use crate::engine::Engine;
 use crate::engine::pubsub::Topic;
-use crate::engine::session::SessionKey;
+use crate::engine::session::Replies;
 use crate::resp::error::CommandError;
 use crate::value::glob::Glob;
 
@@ -283,13 +284,23 @@ const PUBSUB: &[Row] = &[
 ];
 
 /// Tells a client that a subscription began or ended; no topic if there was none to end.
-fn confirm(engine: &mut Engine, key: SessionKey, what: &str, topic: Topic, name: Option<&[u8]>) {
-    let session = &engine.sessions[key];
+fn confirm(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    what: &str,
+    topic: Topic,
+    name: Option<&[u8]>,
+) {
+    let session = &engine.sessions[caller.session];
     let count = match topic {
         Topic::Shard => session.shard_channels.len(),
         Topic::Channel | Topic::Pattern => session.channels.len() + session.patterns.len(),
     };
-    let mut reply = engine.confirmation_writer(key);
+    // They are given to clients that want no replies as well, behind what those do not get.
+    let mut reply = match session.replies {
+        Replies::On | Replies::SkipNext => caller.reply(),
+        Replies::Off | Replies::SkipThis => engine.reply(caller.session),
+    };
     reply.push(3);
     reply.bulk(what.as_bytes());
     match name {
@@ -301,87 +312,119 @@ fn confirm(engine: &mut Engine, key: SessionKey, what: &str, topic: Topic, name:
 
 fn subscribe_to(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     topic: Topic,
     what: &str,
 ) -> Result<(), CommandError> {
     for name in args.from(1) {
-        engine.subscribe(key, topic, name);
-        confirm(engine, key, what, topic, Some(name));
+        engine.subscribe(caller.session, topic, name);
+        confirm(engine, caller, what, topic, Some(name));
     }
     Ok(())
 }
 
 fn unsubscribe_from(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     topic: Topic,
     what: &str,
 ) -> Result<(), CommandError> {
     if args.len() > 1 {
         for name in args.from(1) {
-            engine.unsubscribe(key, topic, name);
-            confirm(engine, key, what, topic, Some(name));
+            engine.unsubscribe(caller.session, topic, name);
+            confirm(engine, caller, what, topic, Some(name));
         }
         return Ok(());
     }
-    let names = engine.subscribed(key, topic);
+    let names = engine.subscribed(caller.session, topic);
     if names.is_empty() {
-        confirm(engine, key, what, topic, None);
+        confirm(engine, caller, what, topic, None);
     }
     for name in names {
-        engine.unsubscribe(key, topic, &name);
-        confirm(engine, key, what, topic, Some(&name));
+        engine.unsubscribe(caller.session, topic, &name);
+        confirm(engine, caller, what, topic, Some(&name));
     }
     Ok(())
 }
 
-fn subscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    subscribe_to(engine, key, args, Topic::Channel, "subscribe")
+fn subscribe(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    subscribe_to(engine, caller, args, Topic::Channel, "subscribe")
 }
 
-fn unsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    unsubscribe_from(engine, key, args, Topic::Channel, "unsubscribe")
+fn unsubscribe(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    unsubscribe_from(engine, caller, args, Topic::Channel, "unsubscribe")
 }
 
-fn psubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    subscribe_to(engine, key, args, Topic::Pattern, "psubscribe")
+fn psubscribe(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    subscribe_to(engine, caller, args, Topic::Pattern, "psubscribe")
 }
 
-fn punsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    unsubscribe_from(engine, key, args, Topic::Pattern, "punsubscribe")
+fn punsubscribe(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    unsubscribe_from(engine, caller, args, Topic::Pattern, "punsubscribe")
 }
 
-fn ssubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    if engine.is_in_exec {
+fn ssubscribe(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    if caller.is_in_exec {
         return Err(CommandError::text(
             "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client",
         ));
     }
-    subscribe_to(engine, key, args, Topic::Shard, "ssubscribe")
+    subscribe_to(engine, caller, args, Topic::Shard, "ssubscribe")
 }
 
-fn sunsubscribe(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    unsubscribe_from(engine, key, args, Topic::Shard, "sunsubscribe")
+fn sunsubscribe(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    unsubscribe_from(engine, caller, args, Topic::Shard, "sunsubscribe")
 }
 
-fn publish(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn publish(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let receivers = engine.publish(args.get(1), args.get(2));
-    engine.reply(key).integer(receivers as i64);
+    caller.reply().integer(receivers as i64);
     Ok(())
 }
 
-fn spublish(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn spublish(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let receivers = engine.publish_to_shard(args.get(1), args.get(2));
-    engine.reply(key).integer(receivers as i64);
+    caller.reply().integer(receivers as i64);
     Ok(())
 }
 
 fn reply_topics(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     topic: Topic,
 ) -> Result<(), CommandError> {
@@ -392,7 +435,7 @@ fn reply_topics(
     };
     let topics = engine.pubsub.topics(topic).keys();
     let names: Vec<Box<[u8]>> = topics.filter(|name| is_wanted(name)).cloned().collect();
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.array(names.len());
     names.iter().for_each(|name| reply.bulk(name));
     Ok(())
@@ -400,14 +443,14 @@ fn reply_topics(
 
 fn reply_listeners(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     topic: Topic,
 ) -> Result<(), CommandError> {
-    engine.reply(key).array(2 * (args.len() - 2));
+    caller.reply().array(2 * (args.len() - 2));
     for name in args.from(2) {
         let count = engine.pubsub.listeners(topic, name);
-        let mut reply = engine.reply(key);
+        let mut reply = caller.reply();
         reply.bulk(name);
         reply.integer(count as i64);
     }
@@ -416,20 +459,20 @@ fn reply_listeners(
 
 fn pubsub_channels(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     at_most_one_pattern(args)?;
-    reply_topics(engine, key, args, Topic::Channel)
+    reply_topics(engine, caller, args, Topic::Channel)
 }
 
 fn pubsub_shardchannels(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     at_most_one_pattern(args)?;
-    reply_topics(engine, key, args, Topic::Shard)
+    reply_topics(engine, caller, args, Topic::Shard)
 }
 
 fn at_most_one_pattern(args: Args<'_>) -> Result<(), CommandError> {
@@ -439,20 +482,28 @@ fn at_most_one_pattern(args: Args<'_>) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn pubsub_numpat(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
+fn pubsub_numpat(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    _: Args<'_>,
+) -> Result<(), CommandError> {
     let count = engine.pubsub.topics(Topic::Pattern).len();
-    engine.reply(key).integer(count as i64);
+    caller.reply().integer(count as i64);
     Ok(())
 }
 
-fn pubsub_numsub(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    reply_listeners(engine, key, args, Topic::Channel)
+fn pubsub_numsub(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    reply_listeners(engine, caller, args, Topic::Channel)
 }
 
 fn pubsub_shardnumsub(
     engine: &mut Engine,
-    key: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    reply_listeners(engine, key, args, Topic::Shard)
+    reply_listeners(engine, caller, args, Topic::Shard)
 }

@@ -3,6 +3,7 @@
 //! inside MULTI and the fuzz dictionary are all derived from it; nothing repeats it.
 
 use super::Handler;
+use super::args::Args;
 
 /// The argument of commands on one member or field, or on several, where the first is.
 pub const MEMBER_AT: usize = 2;
@@ -218,7 +219,7 @@ pub enum KeySearch {
 }
 
 /// Where a command's keys stand among its arguments (argument 0 is the command's name).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
     /// Index of the first key; of the number of keys, if they are counted.
     pub first: u16,
@@ -230,6 +231,10 @@ pub struct KeySpec {
     pub flags: u16,
     /// How they are found.
     pub search: KeySearch,
+    /// Finds a key that only the arguments tell, given the index of the command's name.
+    pub found_by: Option<fn(Args<'_>, usize) -> Option<usize>>,
+    /// What is done with the keys, where the arguments tell.
+    pub flags_by: Option<fn(Args<'_>, usize) -> u16>,
 }
 
 impl KeySpec {
@@ -241,6 +246,8 @@ impl KeySpec {
             step: 1,
             flags,
             search: KeySearch::Range,
+            found_by: None,
+            flags_by: None,
         }
     }
 
@@ -252,6 +259,8 @@ impl KeySpec {
             step,
             flags,
             search: KeySearch::Counted,
+            found_by: None,
+            flags_by: None,
         }
     }
 
@@ -263,7 +272,22 @@ impl KeySpec {
             step: 0,
             flags,
             search: KeySearch::Unknown,
+            found_by: None,
+            flags_by: None,
         }
+    }
+
+    /// With a function that finds the key.
+    pub const fn found_by(mut self, found_by: fn(Args<'_>, usize) -> Option<usize>) -> KeySpec {
+        self.found_by = Some(found_by);
+        self
+    }
+
+    /// With a function that tells what is done with the keys.
+    pub const fn flags_by(mut self, flags_by: fn(Args<'_>, usize) -> u16) -> KeySpec {
+        self.flags |= key_flag::VARIABLE_FLAGS;
+        self.flags_by = Some(flags_by);
+        self
     }
 
     /// Every argument but the first so many and the last.
@@ -274,6 +298,8 @@ impl KeySpec {
             step: 1,
             flags,
             search: KeySearch::Range,
+            found_by: None,
+            flags_by: None,
         }
     }
 
@@ -293,6 +319,8 @@ impl KeySpec {
             step,
             flags,
             search: KeySearch::Range,
+            found_by: None,
+            flags_by: None,
         }
     }
 }

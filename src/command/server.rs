@@ -4,6 +4,7 @@
 //! figures that Redis' MEMORY reports.
 
 use super::Handler::{Container, Data, Engine as OnEngine};
+use super::caller::Caller;
 use rand::Rng;
 
 use super::args::Args;
@@ -11,7 +12,6 @@ use super::introspect::refer_to_help;
 use super::reply_help;
 use super::row::*;
 use crate::engine::Engine;
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -129,9 +129,9 @@ const MEMORY: &[Row] = &[
     },
 ];
 
-fn time(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+fn time(engine: &mut Engine, caller: &mut Caller<'_>, _args: Args<'_>) -> Result<(), CommandError> {
     let wall_us = engine.reading.wall_us;
-    let mut reply = engine.reply(key);
+    let mut reply = caller.reply();
     reply.array(2);
     reply.bulk_integer(wall_us.div_euclid(1_000_000));
     reply.bulk_integer(wall_us.rem_euclid(1_000_000));
@@ -139,8 +139,8 @@ fn time(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), Com
 }
 
 /// There is no replication: always a master, at offset 0, without replicas.
-fn role(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
-    let mut reply = engine.reply(key);
+fn role(_: &mut Engine, caller: &mut Caller<'_>, _args: Args<'_>) -> Result<(), CommandError> {
+    let mut reply = caller.reply();
     reply.array(3);
     reply.bulk(b"master");
     reply.integer(0);
@@ -182,7 +182,11 @@ const CLUSTER: &[(&str, i16)] = &[
     ("slots", 2),
 ];
 
-fn cluster(_engine: &mut Engine, _key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn cluster(
+    _engine: &mut Engine,
+    _caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let Some((name, arity)) = CLUSTER.iter().find(|(name, _)| args.is(1, name)) else {
         return Err(refer_to_help("ERR unknown subcommand '", args));
     };
@@ -215,8 +219,12 @@ fn memory_usage(
     Ok(())
 }
 
-fn memory_help(engine: &mut Engine, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
-    reply_help(&mut engine.reply(key), "memory");
+fn memory_help(
+    _: &mut Engine,
+    caller: &mut Caller<'_>,
+    _args: Args<'_>,
+) -> Result<(), CommandError> {
+    reply_help(&mut caller.reply(), "memory");
     Ok(())
 }
 
@@ -236,7 +244,11 @@ const POND_COLUMNS: usize = 48;
 
 /// Redis: each version of it has a drawing of its own. Here there is one drawing, with other waves
 /// each time; VERSION is read and makes no difference.
-fn lolwut(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn lolwut(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     if args.len() > 2 && args.is(1, "version") {
         args.integer(2)?;
     }
@@ -247,6 +259,6 @@ fn lolwut(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), Co
         text.push('\n');
     }
     text.push_str(concat!("\nMayfly ver. ", env!("CARGO_PKG_VERSION"), "\n"));
-    engine.reply(key).verbatim(text);
+    caller.reply().verbatim(text);
     Ok(())
 }

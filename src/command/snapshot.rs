@@ -5,8 +5,9 @@
 
 use super::Handler::Engine;
 use super::args::Args;
+use super::caller::Caller;
 use super::row::*;
-use crate::engine::session::{Closing, SessionKey};
+use crate::engine::session::Closing;
 use crate::resp::error::CommandError;
 
 /// The engine, under a name that does not collide with the kind of handler.
@@ -86,15 +87,19 @@ pub const COMMANDS: &[Row] = &[
 /// Whether SHUTDOWN makes a snapshot.
 const SAVE_SELECTOR: &[Arg] = &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")];
 
-fn save(engine: &mut Server, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+fn save(engine: &mut Server, caller: &mut Caller<'_>, _args: Args<'_>) -> Result<(), CommandError> {
     engine
         .save_now()
         .map_err(|error| CommandError::owned(format!("ERR saving the snapshot failed: {error}")))?;
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn bgsave(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn bgsave(
+    engine: &mut Server,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let is_scheduling = match args.len() {
         1 => false,
         2 if args.is(1, "schedule") => true,
@@ -107,26 +112,34 @@ fn bgsave(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), Co
         ));
     }
     // After EXEC, so that the snapshot shows all of it.
-    if is_busy || engine.is_in_exec {
+    if is_busy || caller.is_in_exec {
         engine.jobs.persistence.is_scheduled = true;
-        engine.reply(key).simple("Background saving scheduled");
+        caller.reply().simple("Background saving scheduled");
         return Ok(());
     }
     let is_started = engine.begin_save().map_err(|error| {
         CommandError::owned(format!("ERR background saving could not start: {error}"))
     })?;
     engine.jobs.persistence.is_scheduled |= !is_started;
-    engine.reply(key).simple("Background saving started");
+    caller.reply().simple("Background saving started");
     Ok(())
 }
 
-fn lastsave(engine: &mut Server, key: SessionKey, _args: Args<'_>) -> Result<(), CommandError> {
+fn lastsave(
+    engine: &mut Server,
+    caller: &mut Caller<'_>,
+    _args: Args<'_>,
+) -> Result<(), CommandError> {
     let at = engine.jobs.persistence.last_save_unix;
-    engine.reply(key).integer(at);
+    caller.reply().integer(at);
     Ok(())
 }
 
-fn shutdown(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn shutdown(
+    engine: &mut Server,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let (mut saves, mut skips, mut is_forced, mut aborts) = (false, false, false, false);
     for i in 1..args.len() {
         match args.get(i).to_ascii_lowercase().as_slice() {
@@ -157,7 +170,7 @@ fn shutdown(engine: &mut Server, key: SessionKey, args: Args<'_>) -> Result<(), 
             "ERR Errors trying to SHUTDOWN. Check logs.",
         ));
     }
-    engine.close(key, Closing::AfterReply);
+    engine.close(caller.session, Closing::AfterReply);
     Ok(())
 }
 

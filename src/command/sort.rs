@@ -43,7 +43,7 @@ pub const COMMANDS: &[Row] = &[
         keys: &[
             KeySpec::at(1, key_flag::RO | key_flag::ACCESS),
             KeySpec::unknown(key_flag::RO | key_flag::ACCESS),
-            KeySpec::unknown(key_flag::OW | key_flag::UPDATE),
+            KeySpec::unknown(key_flag::OW | key_flag::UPDATE).found_by(destination),
         ],
         group: Group::Generic,
         since: "1.0.0",
@@ -252,7 +252,7 @@ fn values_of(option: &[u8]) -> usize {
 
 /// Where the key stands that a SORT beginning at argument `start` would store to; the last STORE
 /// counts.
-pub fn destination(args: Args<'_>, start: usize) -> Option<usize> {
+fn destination(args: Args<'_>, start: usize) -> Option<usize> {
     let mut found = None;
     let mut i = start + 2;
     while i < args.len() {

@@ -31,10 +31,9 @@ pub const COMMANDS: &[Row] = &[
         arity: -3,
         flags: flag::WRITE | flag::DENYOOM,
         categories: category::WRITE | category::STRING | category::SLOW,
-        keys: &[KeySpec::at(
-            1,
-            key_flag::RW | key_flag::ACCESS | key_flag::UPDATE | key_flag::VARIABLE_FLAGS,
-        )],
+        keys: &[
+            KeySpec::at(1, key_flag::RW | key_flag::ACCESS | key_flag::UPDATE).flags_by(set_flags),
+        ],
         group: Group::String,
         since: "1.0.0",
         complexity: "O(1)",
@@ -398,6 +397,22 @@ pub const COMMANDS: &[Row] = &[
         handler: Data(incrbyfloat),
     },
 ];
+
+/// What SET does with its key: without GET it does not answer with the old value, and unless it
+/// compares it does not even read it.
+fn set_flags(args: Args<'_>, start: usize) -> u16 {
+    let has = |words: &[&str]| {
+        let mut options = start + 3..args.len();
+        options.any(|i| words.iter().any(|word| args.is(i, word)))
+    };
+    if has(&["get"]) {
+        key_flag::RW | key_flag::ACCESS | key_flag::UPDATE
+    } else if has(&["ifeq", "ifne", "ifdeq", "ifdne"]) {
+        key_flag::RW | key_flag::UPDATE
+    } else {
+        key_flag::OW | key_flag::UPDATE
+    }
+}
 
 /// When SET stores at all.
 const SET_CONDITION: &[Arg] = &[

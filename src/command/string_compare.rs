@@ -62,10 +62,7 @@ pub const COMMANDS: &[Row] = &[
         arity: -2,
         flags: flag::WRITE | flag::FAST,
         categories: category::WRITE | category::STRING | category::FAST,
-        keys: &[KeySpec::at(
-            1,
-            key_flag::RW | key_flag::DELETE | key_flag::VARIABLE_FLAGS,
-        )],
+        keys: &[KeySpec::at(1, key_flag::RW | key_flag::DELETE).flags_by(delex_flags)],
         group: Group::String,
         since: "8.4.0",
         complexity: "O(1) with IFEQ and IFNE; O(N) with a digest, N being the string's length",
@@ -78,6 +75,14 @@ pub const COMMANDS: &[Row] = &[
         handler: Data(delex),
     },
 ];
+
+/// What DELEX does with its key: without a condition it does not read the value.
+fn delex_flags(args: Args<'_>, start: usize) -> u16 {
+    match args.len() - start {
+        2 => key_flag::RM | key_flag::DELETE,
+        _ => key_flag::RW | key_flag::DELETE,
+    }
+}
 
 /// When DELEX removes the key.
 const DELEX_CONDITION: &[Arg] = &[

@@ -10,6 +10,7 @@
 
 use super::Handler;
 use super::args::Args;
+use super::caller::Caller;
 use super::dispatch;
 use super::row::*;
 use crate::engine::Engine;
@@ -118,75 +119,74 @@ pub fn discard_transaction(engine: &mut Engine, key: SessionKey) {
     engine.sessions[key].multi = Transaction::default();
 }
 
-fn multi(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    let multi = &mut engine.sessions[key].multi;
+fn multi(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    let multi = &mut engine.sessions[caller.session].multi;
     if multi.is_open {
         return Err(CommandError::text("ERR MULTI calls can not be nested"));
     }
     multi.is_open = true;
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn exec(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    let multi = &engine.sessions[key].multi;
+fn exec(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    let multi = &engine.sessions[caller.session].multi;
     if !multi.is_open {
         return Err(CommandError::text("ERR EXEC without MULTI"));
     }
     if multi.is_broken {
-        discard_transaction(engine, key);
+        discard_transaction(engine, caller.session);
         return Err(CommandError::text(
             "EXECABORT Transaction discarded because of previous errors.",
         ));
     }
-    if multi.is_stale || engine.has_dead_watched(key) {
-        discard_transaction(engine, key);
-        engine.reply(key).null_array();
+    if multi.is_stale || engine.has_dead_watched(caller.session) {
+        discard_transaction(engine, caller.session);
+        caller.reply().null_array();
         return Ok(());
     }
     // Its own writes are no reason to fail any more.
-    engine.unwatch(key);
-    let count = engine.sessions[key].multi.queue.len();
-    engine.reply(key).array(count);
-    engine.is_in_exec = true;
+    engine.unwatch(caller.session);
+    let count = engine.sessions[caller.session].multi.queue.len();
+    caller.reply().array(count);
+    caller.is_in_exec = true;
     for at in 0..count {
         // The queue keeps its length, which CLIENT INFO shows.
-        let queued = std::mem::take(&mut engine.sessions[key].multi.queue[at]);
+        let queued = std::mem::take(&mut engine.sessions[caller.session].multi.queue[at]);
         let args = Args::new(queued.source(), &queued.ranges);
-        engine.metrics.command(queued.row).calls += 1;
-        engine.metrics.commands_processed += 1;
-        dispatch::run(engine, key, queued.row, args);
+        dispatch::call(engine, caller, queued.row, args);
     }
-    engine.is_in_exec = false;
-    discard_transaction(engine, key);
+    caller.is_in_exec = false;
+    discard_transaction(engine, caller.session);
     Ok(())
 }
 
-fn discard(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    if !engine.sessions[key].multi.is_open {
+fn discard(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    if !engine.sessions[caller.session].multi.is_open {
         return Err(CommandError::text("ERR DISCARD without MULTI"));
     }
-    discard_transaction(engine, key);
-    engine.reply(key).ok();
+    discard_transaction(engine, caller.session);
+    caller.reply().ok();
     Ok(())
 }
 
-fn watch(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    let multi = &engine.sessions[key].multi;
+fn watch(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let multi = &engine.sessions[caller.session].multi;
     if multi.is_open {
         return Err(CommandError::text("ERR WATCH inside MULTI is not allowed"));
     }
     // A transaction that fails in any case needs no more keys.
     if !multi.is_stale {
-        args.from(1).for_each(|name| engine.watch(key, name));
+        args.from(1)
+            .for_each(|name| engine.watch(caller.session, name));
     }
-    engine.reply(key).ok();
+    caller.reply().ok();
     Ok(())
 }
 
-fn unwatch(engine: &mut Engine, key: SessionKey, _: Args<'_>) -> Result<(), CommandError> {
-    engine.unwatch(key);
-    engine.sessions[key].multi.is_stale = false;
-    engine.reply(key).ok();
+fn unwatch(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(), CommandError> {
+    engine.unwatch(caller.session);
+    engine.sessions[caller.session].multi.is_stale = false;
+    caller.reply().ok();
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::Handler::{Data, Engine as OnEngine};
 use super::args::Args;
 use super::blocking::{take_or_wait, timeout_ms};
+use super::caller::Caller;
 use super::list::MultiPop;
 use super::row::*;
 use super::zset::Shape;
@@ -10,7 +11,6 @@ use super::zset_combine::Records;
 use super::zset_range::cut;
 use crate::engine::Engine;
 use crate::engine::blocking::{Nothing, Wait};
-use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -295,7 +295,7 @@ fn wait(engine: &Engine, args: Args<'_>, timeout_at: usize) -> Result<Wait, Comm
 
 fn blocking_pop(
     engine: &mut Engine,
-    session: SessionKey,
+    caller: &mut Caller<'_>,
     args: Args<'_>,
     end: End,
 ) -> Result<(), CommandError> {
@@ -303,7 +303,7 @@ fn blocking_pop(
     let wait = wait(engine, args, keys.end)?;
     let (waited, count) = (keys.clone(), 1);
     let pops = MultiPop { keys, end, count };
-    take_or_wait(engine, session, args, waited, wait, |live, reply| {
+    take_or_wait(engine, caller, args, waited, wait, |live, reply| {
         let Some((key, records)) = take_first(live, args, &pops)? else {
             return Ok(false);
         };
@@ -315,19 +315,31 @@ fn blocking_pop(
     })
 }
 
-fn bzpopmin(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    blocking_pop(engine, key, args, End::Min)
+fn bzpopmin(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    blocking_pop(engine, caller, args, End::Min)
 }
 
-fn bzpopmax(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
-    blocking_pop(engine, key, args, End::Max)
+fn bzpopmax(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    blocking_pop(engine, caller, args, End::Max)
 }
 
-fn bzmpop(engine: &mut Engine, key: SessionKey, args: Args<'_>) -> Result<(), CommandError> {
+fn bzmpop(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
     let pops = MultiPop::parse(args, 2, end_at)?;
     let wait = wait(engine, args, 1)?;
     let keys = pops.keys.clone();
-    take_or_wait(engine, key, args, keys, wait, |live, reply| {
+    take_or_wait(engine, caller, args, keys, wait, |live, reply| {
         pop_first(live, args, &pops, reply)
     })
 }

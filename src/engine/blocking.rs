@@ -206,11 +206,6 @@ impl Blocking {
 }
 
 impl Engine {
-    /// Whether the running command may wait: not inside EXEC.
-    pub fn may_block(&self) -> bool {
-        !self.is_in_exec
-    }
-
     /// Makes a client wait for any of the keys. One that waits already and was only trying again
     /// keeps its place and its time.
     pub fn block<'k>(

@@ -130,12 +130,6 @@ pub struct Engine {
     last_id: u64,
     /// DEBUG SET-ACTIVE-EXPIRE 0 is in force.
     pub is_expiry_off: bool,
-    /// A command runs inside EXEC: its time is that of the whole transaction.
-    pub is_in_exec: bool,
-    /// The client whose command is running.
-    pub executing: Option<SessionKey>,
-    /// What was pushed to that client meanwhile; it follows the command's reply.
-    pub held_pushes: Output,
 }
 
 /// Where a new client comes from.
@@ -180,10 +174,7 @@ impl Engine {
             },
             rng,
             last_id: 0,
-            executing: None,
-            held_pushes: Output::default(),
             is_expiry_off: false,
-            is_in_exec: false,
             config,
         };
         engine.listen_to_changes();
@@ -209,6 +200,7 @@ impl Engine {
             active_ms: now_ms,
             input: Input::default(),
             input_lent: (0, 0),
+            output_lent: (0, 0),
             output: Output::default(),
             is_unflushed: false,
             is_ready: false,
@@ -334,18 +326,46 @@ impl Engine {
         Reply::new(&mut session.output, session.protocol)
     }
 
-    /// What a command on keys gets: the client's database as it is now, and its reply writer.
+    /// Takes a client's output out of its session, for whoever answers its requests.
+    pub fn lend_output(&mut self, key: SessionKey) -> Output {
+        self.sessions[key].lend_output()
+    }
+
+    /// Adds what was sent to a client while its output was lent, by whatever else: it follows the
+    /// reply to the request that is running.
     #[inline]
-    pub fn live_and_reply(&mut self, key: SessionKey) -> (Live<'_>, Reply<'_>) {
+    pub fn add_pushes(&mut self, key: SessionKey, output: &mut Output) {
         let session = &mut self.sessions[key];
-        if !session.is_unflushed {
+        if session.output.has_dropped() {
+            output.drop_all();
+        }
+        if !session.output.is_empty() {
+            let pushes = session.output.take_all();
+            output.extend(&pushes);
+        }
+    }
+
+    /// Puts a client's output back, to be flushed.
+    pub fn return_output(&mut self, key: SessionKey, mut output: Output) {
+        self.add_pushes(key, &mut output);
+        let session = &mut self.sessions[key];
+        session.return_output(output);
+        if !session.is_unflushed && !session.output.is_empty() {
             session.is_unflushed = true;
             self.unflushed.push(key);
         }
+        if session.output.has_dropped() {
+            self.check_output_limit(key);
+        }
+    }
+
+    /// A client's database as it is now.
+    #[inline]
+    pub fn live(&mut self, key: SessionKey) -> Live<'_> {
+        let session = &self.sessions[key];
         let mut live = self.keyspace.live(session.db, &self.reading);
         live.is_touching = !session.is_no_touch;
-        let reply = Reply::new(&mut session.output, session.protocol);
-        (live, reply)
+        live
     }
 
     /// Tells the keyspace which classes of changes somebody listens to.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::Engine;
-use super::session::{Closing, Replies, SessionKey};
+use super::session::{Closing, SessionKey};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply, SHARED_BYTES_MIN};
 use crate::value::glob::Plan;
@@ -187,7 +187,7 @@ impl Engine {
             if self.sessions[listener].closing != Closing::No {
                 continue;
             }
-            let mut reply = self.push_writer(listener);
+            let mut reply = self.reply(listener);
             reply.push(message.parts);
             if message.body.len() < SHARED_BYTES_MIN {
                 reply.output().extend(&message.body);
@@ -196,26 +196,5 @@ impl Engine {
             }
         }
         listeners.len()
-    }
-
-    /// A writer for what is no reply: a push to the client whose command is running must not
-    /// stand within the reply, so it is held until that is complete.
-    fn push_writer(&mut self, key: SessionKey) -> Reply<'_> {
-        if self.executing == Some(key) {
-            let session = &self.sessions[key];
-            let protocol = session.protocol;
-            self.held_pushes.set_limit(session.output.limit());
-            return Reply::new(&mut self.held_pushes, protocol);
-        }
-        self.reply(key)
-    }
-
-    /// A writer for confirmations of subscriptions: they are the command's reply, but are given
-    /// to clients that want no replies as well.
-    pub fn confirmation_writer(&mut self, key: SessionKey) -> Reply<'_> {
-        match self.sessions[key].replies {
-            Replies::On | Replies::SkipNext => self.reply(key),
-            Replies::Off | Replies::SkipThis => self.push_writer(key),
-        }
     }
 }

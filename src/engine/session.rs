@@ -423,8 +423,10 @@ pub struct Session {
     pub input: Input,
     /// Bytes and capacity of the input while its commands run, which borrow it.
     pub input_lent: (usize, usize),
-    /// What it is owed.
+    /// What it is owed; while its requests are answered, what is sent to it by others.
     pub output: Output,
+    /// Bytes and capacity of the output while it is lent to whoever answers.
+    pub output_lent: (usize, usize),
     /// Is on the engine's list of sessions with output.
     pub is_unflushed: bool,
     /// Is on the engine's list of sessions with requests.
@@ -469,6 +471,27 @@ impl Session {
     pub fn lend_input(&mut self) -> Input {
         self.input_lent = (self.input.len(), self.input.capacity_bytes());
         std::mem::take(&mut self.input)
+    }
+
+    /// Lends the output to whoever answers; it must be put back.
+    pub fn lend_output(&mut self) -> Output {
+        self.output_lent = (self.output.len(), self.output.capacity_bytes());
+        let mut others = Output::default();
+        others.set_limit(self.output.limit());
+        std::mem::replace(&mut self.output, others)
+    }
+
+    /// Takes the output back. Its limit may have changed meanwhile.
+    pub fn return_output(&mut self, mut output: Output) {
+        output.set_limit(self.output.limit());
+        self.output = output;
+        self.output_lent = (0, 0);
+    }
+
+    /// Bytes and capacity of the output, lent or not.
+    pub fn output_held(&self) -> (usize, usize) {
+        let own = (self.output.len(), self.output.capacity_bytes());
+        (own.0 + self.output_lent.0, own.1 + self.output_lent.1)
     }
 
     /// Bytes and capacity of the input, lent or not.
