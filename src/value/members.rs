@@ -35,6 +35,7 @@
 //! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
 //! 2^(d-s) neighbouring ones; `deepest` segments have depth d; `len` is the sum over segments.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use hashbrown::HashTable;
@@ -107,6 +108,16 @@ struct Dated {
     next: usize,
     /// Where the keyspace has filed the table.
     filed: Option<(Deadline, ItemRef)>,
+    /// How many were due when they were last counted.
+    counted: Cell<Option<DueCount>>,
+}
+
+/// A number of due elements, from one moment until before another at which there may be more.
+#[derive(Clone, Copy)]
+struct DueCount {
+    from: UnixMillis,
+    before: Deadline,
+    due: usize,
 }
 
 /// A big set or hash. A clone shares its segments until one of the two changes them.
@@ -255,6 +266,7 @@ impl Members {
         let Some(dated) = &mut self.dated else {
             return;
         };
+        dated.counted.set(None);
         if dated.spans[segment].remove(deadline) {
             dated.spans[segment] = piece.survey(ALL_LIVE).1;
         }
@@ -609,6 +621,7 @@ impl Members {
                 volatile: 0,
                 next: 0,
                 filed: None,
+                counted: Cell::new(None),
             })
         })
     }
@@ -616,6 +629,7 @@ impl Members {
 
 impl Dated {
     fn add(&mut self, segment: usize, deadline: Deadline) {
+        self.counted.set(None);
         self.spans[segment].add(deadline);
         self.soonest = self.soonest.min(deadline);
         self.latest = self.latest.max(deadline);
@@ -665,21 +679,44 @@ impl Members {
         }
     }
 
-    /// How many elements are due. Looks into the segments that hold both due and living ones.
+    /// How many elements are due. Looks into the segments that hold both due and living ones, and
+    /// remembers the number until one more may be due: removing them can be held up for long.
     pub fn dead(&self, now: UnixMillis) -> usize {
         let dated = self.dated.as_deref();
         let Some(dated) = dated.filter(|dated| is_due(dated.soonest, now)) else {
             return 0;
         };
-        (0..dated.spans.len()).map(|at| self.dead_in(at, now)).sum()
+        let known = dated.counted.get();
+        if let Some(known) = known.filter(|known| known.from <= now && !is_due(known.before, now)) {
+            return known.due;
+        }
+        let mut count = DueCount {
+            from: now,
+            before: Span::EMPTY.soonest,
+            due: 0,
+        };
+        for at in 0..dated.spans.len() {
+            let (due, soonest) = self.dead_in(at, now);
+            count.due += due;
+            count.before = count.before.min(soonest);
+        }
+        dated.counted.set(Some(count));
+        count.due
     }
 
-    /// How many elements of a segment are due.
-    fn dead_in(&self, at: usize, now: UnixMillis) -> usize {
-        match self.dated.as_ref().map(|dated| dated.spans[at]) {
-            Some(span) if is_due(span.latest, now) => span.volatile,
-            Some(span) if is_due(span.soonest, now) => self.segments[at].survey(now).0,
-            _ => 0,
+    /// How many elements of a segment are due, and a time before which there are no more.
+    fn dead_in(&self, at: usize, now: UnixMillis) -> (usize, Deadline) {
+        let span = self
+            .dated
+            .as_ref()
+            .map_or(Span::EMPTY, |dated| dated.spans[at]);
+        if span.volatile > 0 && is_due(span.latest, now) {
+            (span.volatile, Span::EMPTY.soonest)
+        } else if is_due(span.soonest, now) {
+            let (due, living) = self.segments[at].survey(now);
+            (due, living.soonest)
+        } else {
+            (0, span.soonest)
         }
     }
 
@@ -687,7 +724,7 @@ impl Members {
     pub fn living(&self, now: UnixMillis) -> impl Iterator<Item = Element<'_>> {
         let segments = self.segments.iter().enumerate();
         segments
-            .filter(move |(at, segment)| self.dead_in(*at, now) < segment.len())
+            .filter(move |(at, segment)| self.dead_in(*at, now).0 < segment.len())
             .flat_map(|(_, segment)| segment.iter())
             .filter(move |element| !element.is_dead(now))
     }
@@ -721,6 +758,7 @@ impl Members {
             }
             looked_at += self.segments[at].len();
             let (dead, span) = self.segments[at].survey(now);
+            dated.counted.set(None);
             dated.spans[at] = span;
             if dead > 0 {
                 dated.volatile -= dead;
@@ -966,6 +1004,11 @@ mod tests {
                     twin.retain(|field, _| !has_gone(field));
                     assert!(!is_over || fields.dead(now) == 0, "seed {seed}");
                 }
+                11 => {
+                    let due = |at: &Option<Deadline>| at.is_some_and(|at| is_due(at, now));
+                    let due = twin.values().filter(|(_, at)| due(at)).count();
+                    assert_eq!(fields.dead(now), due, "seed {seed}");
+                }
                 _ => {}
             }
             let is_dead = |deadline: Option<Deadline>| deadline.is_some_and(|d| is_due(d, now));
@@ -1022,6 +1065,40 @@ mod tests {
         run_with_deadlines(3, 1_500, &[5, 128, 1023, 1024, 1025]);
         run_with_deadlines(4, 20, &[0, 64, 1025]);
         run_with_deadlines(5, 3, &[0, 4]);
+    }
+
+    #[test]
+    fn a_number_of_due_elements_is_remembered_until_the_next_is_due() {
+        let (mut fields, _) = filled(Content::Fields, 2_000, 1_000);
+        for i in 0..2_000u32 {
+            let name = format!("member:{i:09}").into_bytes();
+            let at = Deadline(UnixMillis(if i % 2 == 0 {
+                5
+            } else {
+                1_000 + i64::from(i)
+            }));
+            fields.set_deadline(fields.hash(&name), &name, Some(at));
+        }
+        let counted = |fields: &Members| {
+            let dated = fields.dated.as_ref().expect("deadlines");
+            dated
+                .counted
+                .get()
+                .map(|count| (count.from.0, count.before.0.0))
+        };
+        let due = fields.dead(UnixMillis(7));
+        assert!(due > 100);
+        let first = counted(&fields).expect("a count");
+        assert_eq!(first.0, 7);
+        assert!(first.1 > 1_000, "{first:?}");
+        assert_eq!(fields.dead(UnixMillis(1_000)), due);
+        assert_eq!(counted(&fields), Some(first));
+        assert_eq!(fields.dead(UnixMillis(6)), due);
+        assert_eq!(fields.dead(UnixMillis(first.1)), due + 1);
+        // Whatever changes makes it count again.
+        let name = b"member:000000000".to_vec();
+        let was_there = fields.remove(fields.hash(&name), &name);
+        assert_eq!(counted(&fields).is_none(), was_there);
     }
 
     #[test]
