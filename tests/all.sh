@@ -28,7 +28,7 @@ export CARGO_TERM_COLOR=never
 STEPS=(
     "format    -            the sources are as rustfmt writes them"
     "lints     -            clippy has nothing to say"
-    "docs      -            the API's documentation is built without a warning"
+    "docs      -            the API's documentation is built without a warning, its examples hold"
     "build     -            the release build, which the steps after it test"
     "tools     -            installs what is missing"
     "licences  tools        what is linked in has a permissive licence and comes from the registry"
@@ -54,7 +54,10 @@ MAYFLY=$MAYFLY/release/mayfly
 
 step_format() { cargo fmt --check; }
 step_lints() { cargo clippy --all-targets -- -D warnings; }
-step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --no-deps; }
+step_docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+    cargo test --doc
+}
 step_build() { cargo build --release; }
 step_licences() { cargo deny check bans licenses sources; }
 step_tests() { cargo nextest run --no-fail-fast; }

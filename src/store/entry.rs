@@ -26,7 +26,9 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
 use std::ptr;
+use std::rc::Rc;
 
 use crate::clock::UnixMillis;
 use crate::expiry::Deadline;
@@ -90,8 +92,20 @@ pub enum ValueRef<'a> {
     Boxed(&'a Value),
 }
 
-/// Owns one entry.
-pub struct Slot(u64);
+/// Owns one entry. It stays on its thread, as values share pieces without locks:
+///
+/// ```compile_fail
+/// fn may_be_sent<T: Send>() {}
+/// may_be_sent::<mayfly::store::entry::Slot>();
+/// ```
+///
+/// (It is `Send` that is missing here, not the name:)
+///
+/// ```
+/// fn is_there<T>() {}
+/// is_there::<mayfly::store::entry::Slot>();
+/// ```
+pub struct Slot(u64, PhantomData<Rc<Value>>);
 
 #[derive(Clone, Copy)]
 struct Layouted {
@@ -261,7 +275,8 @@ impl Slot {
     }
 
     fn pack(at: *mut u8, tag: u32) -> Slot {
-        Slot((u64::from(tag) << ADDRESS_BITS) | (at.expose_provenance() as u64 >> 4))
+        let address = at.expose_provenance() as u64 >> 4;
+        Slot((u64::from(tag) << ADDRESS_BITS) | address, PhantomData)
     }
 
     /// Top bits of the key's placement hash.
