@@ -409,7 +409,6 @@ fn describe(session: &Session, now_ms: u64, argument_bytes: usize, out: &mut Str
     let (input_bytes, input_capacity) = session.input_held();
     let (pending, output_capacity) = session.output_held();
     let queued = &session.multi;
-    let memory = size_of::<Session>() + input_capacity + output_capacity + queued.queued_bytes;
     let is_stuck = pending > 0 && !session.is_unflushed;
     // Writing to memory does not fail.
     let _ = writeln!(
@@ -443,7 +442,7 @@ fn describe(session: &Session, now_ms: u64, argument_bytes: usize, out: &mut Str
         session.output.tail_capacity(),
         pending,
         if is_stuck { output_capacity } else { 0 },
-        memory,
+        session.memory_bytes(),
         if is_stuck { "rw" } else { "r" },
         last_command(session),
         match session.protocol {

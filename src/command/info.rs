@@ -272,7 +272,7 @@ fn overhead_bytes(engine: &Engine, client_bytes: u64) -> u64 {
 
 fn client_bytes(engine: &Engine) -> u64 {
     let sessions = engine.sessions.iter();
-    let bytes = sessions.map(|(_, s)| s.input.capacity_bytes() + s.output.capacity_bytes());
+    let bytes = sessions.map(|(_, session)| session.memory_bytes());
     bytes.sum::<usize>() as u64
 }
 

@@ -211,6 +211,7 @@ impl Engine {
             channels: Default::default(),
             patterns: Default::default(),
             shard_channels: Default::default(),
+            subscribed_bytes: 0,
             replies: Replies::On,
             is_no_touch: false,
             closing: Closing::No,

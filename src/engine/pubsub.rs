@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::Engine;
-use super::session::{Closing, SessionKey};
+use super::session::{Closing, SessionKey, listed_bytes};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply, SHARED_BYTES_MIN};
 use crate::value::glob::Plan;
@@ -105,6 +105,7 @@ impl Engine {
         if !self.subscriptions_of(key, topic).insert(name.into()) {
             return false;
         }
+        self.sessions[key].subscribed_bytes += listed_bytes(name);
         let topics = self.pubsub.topics_mut(topic);
         let listeners = topics.entry(name.into()).or_default();
         let is_new = listeners.is_empty();
@@ -122,6 +123,7 @@ impl Engine {
         if !self.subscriptions_of(key, topic).remove(name) {
             return false;
         }
+        self.sessions[key].subscribed_bytes -= listed_bytes(name);
         self.limit_output(key);
         let topics = self.pubsub.topics_mut(topic);
         if let Some(listeners) = topics.get_mut(name) {

@@ -366,6 +366,8 @@ pub struct Transaction {
     pub queued_bytes: usize,
     /// Watched keys: database, key, and whether it was dead already when watched.
     pub watched: Vec<(u16, Box<[u8]>, bool)>,
+    /// Memory that watching them takes, in bytes.
+    pub watched_bytes: usize,
 }
 
 /// Which replies the client wants: CLIENT REPLY.
@@ -380,6 +382,15 @@ pub enum Replies {
     /// Not the one to the command that is running.
     SkipThis,
 }
+
+/// What a name takes that a client watches or listens to, in bytes: it stands with the client and
+/// with all such names, each time in a tree.
+pub fn listed_bytes(name: &[u8]) -> usize {
+    2 * (name.len() + LISTED_BYTES)
+}
+
+/// What a name in such a tree takes besides its bytes, about.
+const LISTED_BYTES: usize = 64;
 
 /// How a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -445,6 +456,8 @@ pub struct Session {
     pub patterns: BTreeSet<Box<[u8]>>,
     /// Shard channels it listens to.
     pub shard_channels: BTreeSet<Box<[u8]>>,
+    /// Memory that listening to them takes, in bytes.
+    pub subscribed_bytes: usize,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// CLIENT NO-TOUCH.
@@ -498,6 +511,17 @@ impl Session {
     pub fn input_held(&self) -> (usize, usize) {
         let own = (self.input.len(), self.input.capacity_bytes());
         (own.0 + self.input_lent.0, own.1 + self.input_lent.1)
+    }
+
+    /// Memory that the client takes, in bytes: its session, its buffers, its transaction, and what
+    /// it watches and listens to.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Session>()
+            + self.input_held().1
+            + self.output_held().1
+            + self.multi.queued_bytes
+            + self.multi.watched_bytes
+            + self.subscribed_bytes
     }
 
     /// Memory of its buffers that holds nothing, in bytes. Not while its input is lent.

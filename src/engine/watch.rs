@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::session::SessionKey;
+use super::session::{SessionKey, listed_bytes};
 use crate::store::change::Event;
 
 /// A client that watches a key.
@@ -81,14 +81,17 @@ impl Engine {
             was_dead,
         };
         self.watch.add(db, key, watcher);
-        let watched = &mut self.sessions[session_key].multi.watched;
-        watched.push((db, key.into(), was_dead));
+        let multi = &mut self.sessions[session_key].multi;
+        multi.watched.push((db, key.into(), was_dead));
+        multi.watched_bytes += listed_bytes(key);
         self.listen_to_changes();
     }
 
     /// Stops watching everything a client watches.
     pub fn unwatch(&mut self, session_key: SessionKey) {
-        let watched = std::mem::take(&mut self.sessions[session_key].multi.watched);
+        let multi = &mut self.sessions[session_key].multi;
+        let watched = std::mem::take(&mut multi.watched);
+        multi.watched_bytes = 0;
         if watched.is_empty() {
             return;
         }

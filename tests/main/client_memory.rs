@@ -291,3 +291,30 @@ fn bulks(request: &str) -> String {
         .map(|word| format!("${}\r\n{word}\r\n", word.len()))
         .collect()
 }
+
+#[test]
+fn what_a_client_watches_and_listens_to_counts() {
+    let mut sim = Sim::new();
+    let client = sim.connect();
+    let mut before = field(&mut sim, client, "tot-mem");
+    let bytes_in_info = |sim: &mut Sim| {
+        let info = sim.run("info memory");
+        let start = "mem_clients_normal:";
+        let value = info.split(' ').find_map(|part| part.strip_prefix(start));
+        value.expect("a field").parse::<usize>().expect("a number")
+    };
+    let all_before = bytes_in_info(&mut sim);
+    let name = "n".repeat(10_000);
+    for request in ["watch", "subscribe", "psubscribe", "ssubscribe"] {
+        sim.run_as(client, &format!("{request} {name}"));
+        let after = field(&mut sim, client, "tot-mem");
+        assert!(after >= before + 20_000, "{request}: {before} {after}");
+        before = after;
+    }
+    let most = bytes_in_info(&mut sim);
+    assert!(most >= all_before + 80_000, "{all_before} {most}");
+    sim.run_as(client, "reset");
+    assert!(field(&mut sim, client, "tot-mem") < before - 80_000);
+    let last = bytes_in_info(&mut sim);
+    assert!(last + 70_000 < most, "{most} {last}");
+}
