@@ -269,7 +269,7 @@ fn run_session(
     timer: &mut Timer,
 ) {
     let mut input = engine.sessions[key].lend_input();
-    let mut output = engine.lend_output(key);
+    let mut output = engine.sessions[key].lend_output();
     let now_ms = engine.reading.monotonic_us / 1000;
     engine.sessions[key].active_ms = now_ms;
     for _ in 0..count {
@@ -475,7 +475,7 @@ fn serve_ready_keys(engine: &mut Engine) {
 
 /// Runs the command of a waiting client once more.
 fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
-    let mut output = engine.lend_output(key);
+    let mut output = engine.sessions[key].lend_output();
     let mark = output.mark();
     let args = Args::new(request.source(), &request.ranges);
     let mut caller = Caller::new(key, &engine.sessions[key], &mut output);

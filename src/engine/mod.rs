@@ -327,11 +327,6 @@ impl Engine {
         Reply::new(&mut session.output, session.protocol)
     }
 
-    /// Takes a client's output out of its session, for whoever answers its requests.
-    pub fn lend_output(&mut self, key: SessionKey) -> Output {
-        self.sessions[key].lend_output()
-    }
-
     /// Adds what was sent to a client while its output was lent, by whatever else: it follows the
     /// reply to the request that is running.
     #[inline]
