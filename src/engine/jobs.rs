@@ -17,7 +17,7 @@ use super::session::{Closing, Session, SessionKey};
 use crate::clock::{Clock, Reading};
 use crate::config::Config;
 use crate::expiry::index::{ItemRef, Strata};
-use crate::expiry::pacing::{Pacer, SLICE_US};
+use crate::expiry::pacing::{Pacer, REFILE_MS, SLICE_US};
 use crate::store::db::Filed;
 
 /// Hashes whose due fields are removed between two readings of the clock, of each of which at most
@@ -166,9 +166,9 @@ impl Engine {
         self.keyspace
             .active_indexes()
             .filter_map(Strata::oldest_ripe)
+            .chain(self.keyspace.next_activation())
             .map(|end| self.reading.now.since(end))
-            .max()
-            .unwrap_or(0)
+            .fold(0, i64::max)
     }
 
     /// Whether there is anything to expire or to refile at once.
@@ -188,7 +188,7 @@ impl Engine {
         let has_work = self.has_ripe();
         let start_us = self.reading.monotonic_us;
         let elapsed_us = start_us - self.jobs.expired_at_us;
-        self.refile_slice(clock, elapsed_us, start_us + SLICE_US);
+        self.refile_slice(clock, start_us + SLICE_US);
         self.jobs.expired_at_us = start_us;
         let late_ms = self.lateness_ms();
         let lag_max_ms = i64::from(self.config.expire_lag_ms_max);
@@ -251,20 +251,16 @@ impl Engine {
     }
 
     /// Refiles items of coarse buckets that are about to begin, spread over the time left.
-    fn refile_slice(&mut self, clock: &mut dyn Clock, elapsed_us: u64, until_us: u64) {
+    fn refile_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
         let mut drawn = std::mem::take(&mut self.jobs.drawn);
+        let now = self.reading.now;
         for next in 0..self.keyspace.active_databases().len() * 2 {
-            drawn.clear();
             let db = usize::from(self.keyspace.active_databases()[next / 2]);
             let what = [Filed::Keys, Filed::Fields][next % 2];
-            let index = self.keyspace.db(db).index_of(what);
-            if index.is_empty() {
-                continue;
-            }
-            let Some(coming) = index.draw_coming(0, &mut drawn) else {
+            let Some(coming) = self.keyspace.db(db).coming(what, db, now) else {
                 continue;
             };
-            let mut left = self.jobs.pacer.refile_count(&coming, elapsed_us);
+            let mut left = self.jobs.pacer.refile_count(&coming);
             while left > 0 && self.reading.monotonic_us < until_us {
                 let step = left.min(REFILED_PER_STEP);
                 let refiled = self.keyspace.refile_coming((db, what), step, &mut drawn);
@@ -274,6 +270,8 @@ impl Engine {
                 left -= refiled.min(left);
                 self.reading = clock.read();
             }
+            let again = now.plus(REFILE_MS as i64);
+            self.keyspace.refile_later((db, what), again);
         }
         self.jobs.drawn = drawn;
     }
@@ -414,16 +412,8 @@ impl Engine {
             if let Some(at) = self.keyspace.next_activation() {
                 sooner(at.since(self.reading.now).max(0) as u64);
             }
-            for index in self.keyspace.active_indexes() {
-                if index.is_empty() {
-                    continue;
-                }
-                if index.ripe_len() > 0 {
-                    return Some(0);
-                }
-                if let Some(at) = index.next_wakeup() {
-                    sooner(at.since(self.reading.now).max(0) as u64);
-                }
+            if let Some(at) = self.keyspace.next_of_active() {
+                sooner(at.since(self.reading.now).max(0) as u64);
             }
         }
         for ms in [

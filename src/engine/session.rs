@@ -45,8 +45,11 @@ const INPUT_KEPT_BYTES: usize = 64 * 1024;
 const WAITING_MAX: usize = 512;
 /// Room for a large argument is made for so many times what has come of it,
 const FILLING_GROWTH: usize = 4;
-/// but for at least so many bytes.
+/// but for at least so many bytes,
 const FILLING_BYTES_MIN: usize = 16 * 1024;
+/// and for all of it once so many have come: what is not touched of so much takes no memory, and
+/// moving it would hold everybody up.
+const FILLING_TRUSTED_BYTES: usize = 16 * 1024 * 1024;
 /// Executed requests are removed from the front of the buffer when they are half of it, or so many
 /// bytes: ranges of arguments reach 4 GiB.
 const EXECUTED_BYTES_MAX: usize = 1 << 30;
@@ -234,7 +237,9 @@ impl Input {
         self.args.shrink_to_fit();
         self.requests.shrink_to_fit();
         self.parser.shrink();
-        if let Some(filling) = &mut self.filling {
+        if let Some(filling) = &mut self.filling
+            && filling.bytes.len() < FILLING_TRUSTED_BYTES
+        {
             filling.bytes.shrink_to_fit();
         }
     }
@@ -282,9 +287,10 @@ impl Filling {
     fn make_room(&mut self, additional: usize) {
         let needed = self.bytes.len() + additional;
         if needed > self.bytes.capacity() {
-            let room = (needed * FILLING_GROWTH)
-                .max(FILLING_BYTES_MIN)
-                .min(self.len);
+            let room = match needed >= FILLING_TRUSTED_BYTES {
+                true => self.len,
+                false => (needed * FILLING_GROWTH).clamp(FILLING_BYTES_MIN, self.len),
+            };
             self.bytes.reserve_exact(room - self.bytes.len());
         }
     }

@@ -71,6 +71,15 @@ pub struct Coming {
     pub begins_in_ms: i64,
 }
 
+/// A coarse bucket that is, or will be, coming.
+#[derive(Clone, Copy, Debug)]
+pub struct Refile {
+    /// When to refile some of it.
+    pub at: UnixMillis,
+    /// How many items it has.
+    pub items: usize,
+}
+
 /// Items that are filed together.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
@@ -378,6 +387,8 @@ pub struct Strata {
     deadline_sum: i128,
     /// When `advance` last saw an item.
     used_at: UnixMillis,
+    /// Not before then is the coming bucket to be refiled further.
+    refile_at: UnixMillis,
 }
 
 impl Strata {
@@ -390,6 +401,7 @@ impl Strata {
             len: 0,
             deadline_sum: 0,
             used_at: now,
+            refile_at: now,
         }
     }
 
@@ -607,6 +619,7 @@ impl Strata {
 
     /// Sets the rings' bases back to `now`.
     fn retreat(&mut self) {
+        self.refile_at = self.now;
         let bases = [Level::A, Level::B, Level::C].map(|level| first_not_ended(level, self.now));
         for (i, base) in bases.into_iter().enumerate() {
             let end = base + self.piles.rings[i].slots as i64;
@@ -674,39 +687,59 @@ impl Strata {
     /// when the next coarse bucket can be refiled; now, if something is to be done already. Of an
     /// empty index, when its rings can be given back; `None` if it has none.
     pub fn next_wakeup(&self) -> Option<UnixMillis> {
+        let refile = self.next_refile().map(|refile| refile.at);
+        let next = [self.next_ripe(), refile].into_iter().flatten().min()?;
+        Some(next.max(self.now))
+    }
+
+    /// When something ripens, or did; of an empty index, when its rings can be given back.
+    pub fn next_ripe(&self) -> Option<UnixMillis> {
         if self.len == 0 {
             let has_rings = self.piles.rings.iter().any(|ring| !ring.pages.is_empty());
             let at = UnixMillis(self.used_at.0.saturating_add(RINGS_KEPT_MS + 1));
-            return has_rings.then(|| at.max(self.now));
+            return has_rings.then_some(at);
         }
+        if self.ripe_len() > 0 {
+            return Some(self.now);
+        }
+        let a = self.piles.ring_a();
+        let first = a.next_filled(a.base);
+        first.map(|bucket| UnixMillis(a.level.last(bucket)))
+    }
+
+    /// When the next coarse bucket can be refiled, or refiled further.
+    pub fn next_refile(&self) -> Option<Refile> {
         let Piles {
-            rings: [a, b, c],
-            ripe,
+            rings: [_, b, c],
             review,
             beyond,
             ..
         } = &self.piles;
-        if ripe.head != NONE || review.head != NONE {
-            return Some(self.now);
-        }
         // A bucket is coming when the base reaches the one before it, one millisecond before that
         // begins.
         let coming =
             |level: Level, bucket: i64| level.start(bucket.saturating_sub(1)).saturating_sub(1);
-        let review_at = (beyond.head != NONE).then(|| {
-            coming(
-                Level::Beyond,
-                self.piles.beyond_bucket - REVIEW_AHEAD_BUCKETS + 2,
-            )
+        let in_ring = |ring: &Ring| {
+            let bucket = ring.next_filled(ring.base)?;
+            Some((coming(ring.level, bucket), ring.pile(bucket).len))
+        };
+        let beyond = (beyond.head != NONE).then(|| {
+            let bucket = self.piles.beyond_bucket - REVIEW_AHEAD_BUCKETS + 2;
+            (coming(Level::Beyond, bucket), beyond.len)
         });
-        let next = [
-            a.next_filled(a.base).map(|bucket| a.level.last(bucket)),
-            b.next_filled(b.base).map(|bucket| coming(b.level, bucket)),
-            c.next_filled(c.base).map(|bucket| coming(c.level, bucket)),
-            review_at,
-        ];
-        let at = next.into_iter().flatten().min()?;
-        Some(UnixMillis(at).max(self.now))
+        let review = (review.head != NONE).then_some((i64::MIN, review.len));
+        let next = [in_ring(b), in_ring(c), beyond, review];
+        let (at, items) = next.into_iter().flatten().min()?;
+        Some(Refile {
+            at: UnixMillis(at).max(self.refile_at),
+            items: items as usize,
+        })
+    }
+
+    /// The coming bucket has been refiled for now, and is to be so again at `at` if it is not
+    /// empty.
+    pub fn refile_later(&mut self, at: UnixMillis) {
+        self.refile_at = at;
     }
 }
 

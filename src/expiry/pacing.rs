@@ -17,6 +17,10 @@
 
 use super::index::Coming;
 
+/// A coming bucket is refiled in steps that are so far apart, in ms,
+pub const REFILE_MS: u64 = 8;
+/// of so many items at least.
+const REFILED_MIN: usize = 64;
 /// Most time per turn, and what the bucket holds: what a request that arrives now may wait. The
 /// same when the poll came back empty: a turn costs microseconds, so longer slices would save
 /// nothing (with 2 ms, ping p99 was 2.4 ms while a million keys died: benches/peers.py, storm).
@@ -161,18 +165,12 @@ impl Pacer {
         self.stale_share * STALE_DECAY.powf(quiet_us / STALE_DECAY_US)
     }
 
-    /// How many items of a coming bucket to refile now, `elapsed_us` after the last time (or after
-    /// the bucket was first seen): twice as fast as needed to be done when it begins. Zero until
-    /// that makes a round, so that short turns do not each do a little.
-    pub fn refile_count(&self, coming: &Coming, elapsed_us: u64) -> usize {
-        let draw = self.draw();
-        let half_us = (u128::from(coming.begins_in_ms.max(0).unsigned_abs()) * 500).max(1);
-        let due = coming.items as u128 * u128::from(elapsed_us) / half_us;
-        let due = usize::try_from(due).unwrap_or(usize::MAX).min(coming.items);
-        if due < (draw.ripe + draw.audit).min(coming.items) {
-            0
-        } else {
-            due
-        }
+    /// How many items of a coming bucket to refile now, if that is done every [`REFILE_MS`]: twice
+    /// as fast as needed to be done when it begins, and at once if they are few.
+    pub fn refile_count(&self, coming: &Coming) -> usize {
+        let half_ms = u128::from(coming.begins_in_ms.max(2).unsigned_abs() / 2);
+        let due = (coming.items as u128 * u128::from(REFILE_MS)).div_ceil(half_ms);
+        let due = usize::try_from(due).unwrap_or(usize::MAX);
+        due.max(REFILED_MIN).min(coming.items)
     }
 }

@@ -733,22 +733,22 @@ fn sample_sizes_follow_the_effort() {
 #[test]
 fn a_coming_bucket_is_refiled_before_it_begins() {
     let pacer = Pacer::new(1);
-    let (mut items, mut left_us, mut since_us, mut most) = (1_000_000, 65_536_000u64, 0, 0);
-    while items > 0 && left_us > 0 {
-        since_us += 1_000;
-        left_us -= 1_000;
-        let coming = super::index::Coming {
-            items,
-            begins_in_ms: left_us as i64 / 1_000,
-        };
-        let count = pacer.refile_count(&coming, since_us);
-        assert!(count == 0 || count >= 20.min(items));
-        if count > 0 {
-            (items, since_us, most) = (items - count, 0, most.max(count));
+    for all in [1, 64, 65, 5_000, 1_000_000] {
+        let (mut items, mut left_ms, mut steps, mut most) = (all, 65_536, 0, 0);
+        while items > 0 {
+            let coming = super::index::Coming {
+                items,
+                begins_in_ms: left_ms,
+            };
+            let count = pacer.refile_count(&coming);
+            assert!((1..=items).contains(&count));
+            (items, steps, most) = (items - count, steps + 1, most.max(count));
+            left_ms -= pacing::REFILE_MS as i64;
         }
+        assert!(most <= 300, "{most} at once of {all}");
+        assert!(steps <= all.div_ceil(64), "{steps} steps for {all}");
+        assert!(left_ms > 8_000, "{left_ms} ms left");
     }
-    assert!(items == 0 && most <= 40, "{most} at once");
-    assert!(left_us > 100_000, "{left_us} us left");
 }
 
 #[test]

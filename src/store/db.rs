@@ -17,7 +17,7 @@ use super::fields;
 use super::graveyard::Graveyard;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
-use crate::expiry::index::{ItemRef, Strata};
+use crate::expiry::index::{Coming, ItemRef, Refile, Strata};
 use crate::expiry::{ALL_LIVE, Deadline};
 use crate::value::Value;
 
@@ -119,6 +119,23 @@ pub enum Filed {
     Fields,
 }
 
+/// Coarse buckets begin at the same moment in all databases. Those with no more items than this are
+/// refiled at once,
+const REFILED_AT_ONCE_MAX: usize = 1024;
+/// each some time after it could be, in ms, that is spread over half the time there is.
+const REFILE_SPREAD_MS: u64 = 16_384;
+
+/// When to refile a coarse bucket in the database of this number.
+fn refile_time(refile: Refile, number: usize) -> UnixMillis {
+    if refile.items > REFILED_AT_ONCE_MAX {
+        return refile.at;
+    }
+    // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4): close numbers come far
+    // apart.
+    let hash = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    refile.at.plus(((hash * REFILE_SPREAD_MS) >> 32) as i64)
+}
+
 /// One database.
 pub struct Db {
     /// The keys.
@@ -160,6 +177,14 @@ impl Db {
         match what {
             Filed::Keys => &self.index,
             Filed::Fields => &self.fields,
+        }
+    }
+
+    /// The same to be changed.
+    pub fn index_of_mut(&mut self, what: Filed) -> &mut Strata {
+        match what {
+            Filed::Keys => &mut self.index,
+            Filed::Fields => &mut self.fields,
         }
     }
 
@@ -230,10 +255,25 @@ impl Db {
         self.fields.advance(now);
     }
 
-    /// When expiry has something to do here; none if never.
-    pub fn next_wakeup(&self) -> Option<UnixMillis> {
-        let wakeups = [self.index.next_wakeup(), self.fields.next_wakeup()];
+    /// When expiry has something to do here; none if never. `number` is the database's.
+    pub fn next_wakeup(&self, number: usize) -> Option<UnixMillis> {
+        let wakeups = [&self.index, &self.fields].map(|index| {
+            let refile = index
+                .next_refile()
+                .map(|refile| refile_time(refile, number));
+            index.next_ripe().into_iter().chain(refile).min()
+        });
         wakeups.into_iter().flatten().min()
+    }
+
+    /// The coming bucket of an index, if it is time to refile some of it.
+    pub fn coming(&self, what: Filed, number: usize, now: UnixMillis) -> Option<Coming> {
+        let index = self.index_of(what);
+        let refile = index.next_refile()?;
+        if refile_time(refile, number) > now {
+            return None;
+        }
+        index.draw_coming(0, &mut Vec::new())
     }
 
     /// Hands an entry that is about to be changed in place to the running snapshot, if it has not

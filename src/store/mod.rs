@@ -302,7 +302,22 @@ impl Keyspace {
     /// Lets go of the active databases that have nothing to do before a later moment.
     pub fn settle_schedule(&mut self) {
         let Keyspace { dbs, schedule, .. } = self;
-        schedule.settle(|number| dbs[usize::from(number)].next_wakeup());
+        schedule.settle(|number| {
+            let number = usize::from(number);
+            dbs[number].next_wakeup(number)
+        });
+    }
+
+    /// The earliest moment at which an active database has something to do.
+    pub fn next_of_active(&self) -> Option<UnixMillis> {
+        let active = self
+            .schedule
+            .active()
+            .iter()
+            .map(|&number| usize::from(number));
+        active
+            .filter_map(|number| self.dbs[number].next_wakeup(number))
+            .min()
     }
 
     /// When the first of the databases that are not active has something to do.
@@ -685,6 +700,11 @@ impl Keyspace {
         drawn.len()
     }
 
+    /// The coming bucket of an index has been refiled for now.
+    pub fn refile_later(&mut self, (db, what): (usize, Filed), at: UnixMillis) {
+        self.dbs[db].index_of_mut(what).refile_later(at);
+    }
+
     /// Empties a database. What it held is freed later, piece by piece.
     pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
         let empty = Db::new(Table::new(self.placement), now);
@@ -883,7 +903,7 @@ impl Keyspace {
     pub fn check(&self) {
         self.dbs.iter().for_each(Db::check);
         for (number, db) in self.dbs.iter().enumerate() {
-            self.schedule.check(number, db.next_wakeup());
+            self.schedule.check(number, db.next_wakeup(number));
         }
     }
 }

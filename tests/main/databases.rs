@@ -166,3 +166,77 @@ fn many_databases_with_deadlines_cost_a_turn_nothing() {
     assert!(sim.engine.keyspace.lag.max_ms() <= 20);
     sim.engine.keyspace.check();
 }
+
+/// Turns of the loop until nothing is to be done before `wait_ms` from now.
+fn turns_until_idle(sim: &mut Sim, wait_ms: u64) -> usize {
+    let mut turns = 0;
+    while sim.engine.next_wakeup_ms().is_some_and(|ms| ms < wait_ms) {
+        sim.jobs();
+        turns += 1;
+        assert!(turns < 1_000, "it spins");
+    }
+    turns
+}
+
+#[test]
+fn a_server_with_long_deadlines_sleeps() {
+    // Each of these is refiled from a coarse bucket at some time.
+    for (command, ttls) in [
+        (
+            "set k v px",
+            &[66_000, 70_000, 100_000, 1_000_000, 100_000_000][..],
+        ),
+        ("hpexpire h", &[66_000, 100_000]),
+    ] {
+        for ttl in ttls {
+            let mut sim = Sim::new();
+            sim.expect("hset h f v g w", ":2");
+            match command {
+                "hpexpire h" => sim.run(&format!("hpexpire h {ttl} fields 1 f")),
+                _ => sim.run(&format!("set k v px {ttl}")),
+            };
+            let (mut turns, mut passed_ms) = (0, 0);
+            while passed_ms < ttl + 20 {
+                turns += turns_until_idle(&mut sim, 1);
+                let wakeup_ms = sim
+                    .engine
+                    .next_wakeup_ms()
+                    .map_or(1_000, |ms| ms.min(1_000));
+                sim.clock.advance_ms(wakeup_ms);
+                passed_ms += wakeup_ms;
+                sim.jobs();
+            }
+            assert!(turns < 50, "{command} {ttl}: {turns}");
+            let lag_ms = sim.engine.keyspace.lag.max_ms();
+            assert!((1..=16).contains(&lag_ms), "{command} {ttl}: {lag_ms}");
+            sim.engine.keyspace.check();
+        }
+    }
+}
+
+#[test]
+fn coarse_buckets_of_many_databases_are_refiled_in_time() {
+    let config = Config {
+        databases: 3_000,
+        save: Vec::new(),
+        ..Config::default()
+    };
+    let mut sim = Sim::with(config, 1);
+    for db in 0..3_000 {
+        let ttl = 66_000 + db * 3;
+        sim.script(&format!("select {db}=>+OK\nset k v px {ttl}=>+OK"));
+    }
+    for _ in 0..9_000 {
+        sim.clock.advance_ms(8);
+        sim.jobs();
+        assert!(sim.engine.keyspace.active_databases().len() <= 256);
+    }
+    for _ in 0..500 {
+        sim.clock.advance_ms(8);
+        sim.jobs();
+    }
+    assert_eq!(sim.engine.keyspace.stats.expired_actively, 3_000);
+    let lag_ms = sim.engine.keyspace.lag.max_ms();
+    assert!(lag_ms <= 24, "{lag_ms}");
+    sim.engine.keyspace.check();
+}
