@@ -168,14 +168,20 @@ impl Ring {
         }
     }
 
-    /// The same to be filed in, which makes room for it.
+    /// Notes that something is about to be filed in a bucket of the window.
     #[inline]
-    fn pile_mut(&mut self, bucket: i64) -> &mut Pile {
-        let slot = self.slot(bucket);
+    fn fill(&mut self, bucket: i64) {
         if self.pages.is_empty() {
             self.pages = (0..self.slots / PAGE_PILES).map(|_| None).collect();
             self.filled.grow(self.slots);
         }
+        self.filled.set(self.slot(bucket));
+    }
+
+    /// The pile of a bucket that was filled, to be changed.
+    #[inline]
+    fn pile_mut(&mut self, bucket: i64) -> &mut Pile {
+        let slot = self.slot(bucket);
         let page = self.pages[slot / PAGE_PILES].get_or_insert_with(|| {
             let spare = self.spare.take();
             spare.unwrap_or_else(|| Box::new([Pile::EMPTY; PAGE_PILES]))
@@ -495,8 +501,7 @@ impl Strata {
         if level != Level::Beyond {
             let ring = &mut self.piles.rings[level as usize];
             if bucket >= ring.base {
-                ring.pile_mut(bucket);
-                ring.filled.set(ring.slot(bucket));
+                ring.fill(bucket);
             }
         } else {
             self.piles.beyond_bucket = bucket;
