@@ -377,10 +377,8 @@ impl Engine {
         let limit = &self.config.output_limits[session.output_class()];
         let held = session.output.len() as u64;
         self.metrics.output_buffer_max = self.metrics.output_buffer_max.max(held as usize);
-        let is_stranger = !session.is_authenticated && held > STRANGER_OUTPUT_BYTES_MAX;
-        let is_over_hard = is_stranger
-            || session.output.is_over_limit()
-            || (limit.hard_bytes > 0 && held > limit.hard_bytes);
+        let hard_bytes = (session.output.limit() as u64).saturating_sub(TURN_OUTPUT_BYTES_FREE);
+        let is_over_hard = session.output.has_dropped() || held > hard_bytes;
         let is_over_soft = limit.soft_bytes > 0 && held > limit.soft_bytes;
         if is_over_soft {
             let since = *session.over_soft_since_ms.get_or_insert(now_ms);
