@@ -1,13 +1,13 @@
 //! What one client can make the server keep: it follows what has come from it, is counted in its
 //! line of CLIENT LIST, has a limit, and is given back when it falls silent.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use mayfly::command::dispatch::run_ready;
 use mayfly::engine::session::Closing;
 
-use crate::process::{Server, ask, info, wait_for};
+use crate::process::{Server, ask, expect, info, read_to_end, wait_for};
 use crate::sim::{Sim, TempDir};
 
 const KIBIBYTE: usize = 1024;
@@ -136,20 +136,6 @@ fn buffers_of_a_silent_client_are_given_back() {
     assert_eq!(sim.run_as(clients[0], "ping"), "+PONG");
 }
 
-/// Reads until the server hangs up; the number of bytes.
-fn count_to_end(stream: &mut UnixStream) -> usize {
-    let mut buffer = vec![0; MEBIBYTE];
-    let mut total = 0;
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => return total,
-            Ok(n) => total += n,
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return total,
-            Err(error) => panic!("the server did not hang up: {error}"),
-        }
-    }
-}
-
 /// The most memory that the process has had, in bytes.
 fn peak_bytes(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid()));
@@ -157,12 +143,6 @@ fn peak_bytes(server: &Server) -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.expect("a peak").trim().trim_end_matches(" kB");
     kib.parse::<usize>().expect("a number") * KIBIBYTE
-}
-
-fn run(stream: &mut UnixStream, request: &str, reply: &str) {
-    let got = ask(stream, &format!("{request}\r\n"), 1).expect("a reply");
-    let begin = &request[..request.len().min(80)];
-    assert_eq!(got, format!("{reply}\r\n"), "{begin}");
 }
 
 fn disconnections(good: &mut UnixStream) -> String {
@@ -175,14 +155,14 @@ fn one_reply_over_the_limit_ends_the_client() {
     let server = Server::start(&dir);
     let mut good = server.connect();
     let set = "CONFIG SET client-output-buffer-limit \"normal 100kb 0 0\"";
-    run(&mut good, set, "+OK");
+    expect(&mut good, set, "+OK");
     // One that is held by reference, one that is copied.
     let value = "v".repeat(500 * KIBIBYTE);
     let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}", value.len());
-    run(&mut good, &request, "+OK");
+    expect(&mut good, &request, "+OK");
     let items = " item-of-a-list".repeat(1_000);
     for nth in 1..=20 {
-        run(
+        expect(
             &mut good,
             &format!("RPUSH l{items}"),
             &format!(":{}", nth * 1_000),
@@ -191,7 +171,7 @@ fn one_reply_over_the_limit_ends_the_client() {
     for (nth, request) in ["GET k\r\n", "LRANGE l 0 -1\r\n"].into_iter().enumerate() {
         let mut bad = server.connect();
         bad.write_all(request.as_bytes()).expect("room");
-        assert_eq!(count_to_end(&mut bad), 0, "{request}");
+        assert_eq!(read_to_end(&mut bad).len(), 0, "{request}");
         assert_eq!(disconnections(&mut good), (nth + 1).to_string());
     }
     // A client that does not want the reply is owed nothing.
@@ -207,23 +187,23 @@ fn a_transaction_cannot_grow_over_the_limit() {
     let server = Server::start(&dir);
     let mut good = server.connect();
     let set = "CONFIG SET client-output-buffer-limit \"normal 1mb 0 0\"";
-    run(&mut good, set, "+OK");
+    expect(&mut good, set, "+OK");
     let items = " item-of-a-list".repeat(4_000);
-    run(&mut good, &format!("RPUSH l{items}"), ":4000");
+    expect(&mut good, &format!("RPUSH l{items}"), ":4000");
     let before = peak_bytes(&server);
     let mut bad = server.connect();
     let ranges = "LRANGE l 0 -1\r\n".repeat(2_000);
     let requests = format!("MULTI\r\n{ranges}SET done 1\r\nEXEC\r\nSET after 1\r\n");
     bad.write_all(requests.as_bytes()).expect("room");
     let queued = "+OK\r\n+QUEUED\r\n+QUEUED".len() + 7 * 2_000 + 2 * 2_000 + 2;
-    assert!(count_to_end(&mut bad) <= queued);
+    assert!(read_to_end(&mut bad).len() <= queued);
     wait_for("the end of the client", || {
         (disconnections(&mut good) == "1").then_some(())
     });
     let grown = peak_bytes(&server) - before;
     assert!(grown < 40 * MEBIBYTE, "{grown}");
     // A transaction is whole; what follows it is not run.
-    run(&mut good, "EXISTS done after", ":1");
+    expect(&mut good, "EXISTS done after", ":1");
 }
 
 #[test]
@@ -232,7 +212,7 @@ fn a_broadcast_cannot_grow_over_the_limit() {
     let server = Server::start(&dir);
     let mut good = server.connect();
     let set = "CONFIG SET client-output-buffer-limit \"pubsub 1mb 0 0\"";
-    run(&mut good, set, "+OK");
+    expect(&mut good, set, "+OK");
     let deaf: Vec<UnixStream> = (0..4)
         .map(|_| {
             let mut stream = server.connect();

@@ -1,6 +1,6 @@
 //! Limits on clients: what one of them sends, does not read or holds open costs that one only.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -9,30 +9,10 @@ use mayfly::command::dispatch::run_ready;
 use mayfly::engine::session::Closing;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use crate::process::{DEADLINE_MS, Server, ask, info, wait_for};
+use crate::process::{DEADLINE_MS, Server, ask, expect, info, read_to_end, wait_for};
 use crate::sim::{Sim, TempDir};
 
 const MEBIBYTE: usize = 1024 * 1024;
-
-/// Reads until the server hangs up; what came before that.
-fn read_to_end(stream: &mut UnixStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut buffer = vec![0; MEBIBYTE];
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => return bytes,
-            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return bytes,
-            Err(error) => panic!("the server did not hang up: {error}"),
-        }
-    }
-}
-
-#[track_caller]
-fn run(stream: &mut UnixStream, request: &str, reply: &str) {
-    let got = ask(stream, &format!("{request}\r\n"), 1).expect("a reply");
-    assert_eq!(got, format!("{reply}\r\n"), "{request}");
-}
 
 fn id(stream: &mut UnixStream) -> String {
     let reply = ask(stream, "CLIENT ID\r\n", 1).expect("a reply");
@@ -53,7 +33,7 @@ fn long_value(server: &Server) -> UnixStream {
     let mut stream = server.connect();
     let value = "v".repeat(MEBIBYTE);
     let request = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${MEBIBYTE}\r\n{value}");
-    run(&mut stream, &request, "+OK");
+    expect(&mut stream, &request, "+OK");
     stream
 }
 
@@ -65,12 +45,12 @@ fn who_never_reads_is_closed_alone() {
         let server = Server::start(&dir);
         let mut good = long_value(&server);
         let set = format!("CONFIG SET client-output-buffer-limit \"{limit}\"");
-        run(&mut good, &set, "+OK");
+        expect(&mut good, &set, "+OK");
         let mut bad = server.connect();
         let bad_id = id(&mut bad);
         bad.write_all(&b"GET big\r\n".repeat(64)).expect("room");
         wait_for("the end of the client", || {
-            run(&mut good, "PING", "+PONG");
+            expect(&mut good, "PING", "+PONG");
             (!is_there(&mut good, &bad_id)).then_some(())
         });
         let count = info(&mut good, "client_output_buffer_limit_disconnections");
@@ -84,7 +64,7 @@ fn who_never_reads_is_closed_alone() {
 fn server_with(dir: &TempDir, setting: &str) -> (Server, UnixStream) {
     let server = Server::start(dir);
     let mut client = server.connect();
-    run(&mut client, &format!("CONFIG SET {setting}"), "+OK");
+    expect(&mut client, &format!("CONFIG SET {setting}"), "+OK");
     (server, client)
 }
 
@@ -149,7 +129,7 @@ fn who_sends_too_much_is_closed_alone() {
     assert_eq!(read_to_end(&mut bad), b"");
     let count = info(&mut good, "client_query_buffer_limit_disconnections");
     assert_eq!(count, "1");
-    run(&mut good, "PING", "+PONG");
+    expect(&mut good, "PING", "+PONG");
 }
 
 #[test]
@@ -162,7 +142,7 @@ fn a_full_house_says_so_and_lets_the_next_in_when_one_leaves() {
     });
     let mut others = [server.connect(), server.connect()];
     for stream in &mut others {
-        run(stream, "PING", "+PONG");
+        expect(stream, "PING", "+PONG");
     }
     for nth in 1..=2 {
         let text = read_to_end(&mut server.connect());
@@ -175,7 +155,7 @@ fn a_full_house_says_so_and_lets_the_next_in_when_one_leaves() {
         let mut stream = UnixStream::connect(&server.socket).ok()?;
         (ask(&mut stream, "PING\r\n", 1)? == "+PONG\r\n").then_some(())
     });
-    run(&mut stays, "PING", "+PONG");
+    expect(&mut stays, "PING", "+PONG");
 }
 
 #[test]
@@ -197,10 +177,10 @@ fn a_stranger_may_ask_for_little_and_leave_little_unread() {
     let requests = b"GET k\r\n".repeat(1_000);
     let hung_up = (0..10_000).any(|_| deaf.write_all(&requests).is_err());
     assert!(hung_up, "the server keeps errors for a stranger");
-    run(&mut good, "PING", "+PONG");
+    expect(&mut good, "PING", "+PONG");
     let mut friend = server.connect();
-    run(&mut friend, "AUTH secret", "+OK");
-    run(&mut friend, "PING", "+PONG");
+    expect(&mut friend, "AUTH secret", "+OK");
+    expect(&mut friend, "PING", "+PONG");
 }
 
 #[test]
@@ -289,12 +269,12 @@ fn a_fast_reader_gets_a_huge_reply_without_a_pause() {
     let server = Server::start(&dir);
     let mut client = server.connect();
     let len = 128 * MEBIBYTE;
-    run(
+    expect(
         &mut client,
         &format!("SETRANGE k {} x", len - 1),
         &format!(":{len}"),
     );
-    run(
+    expect(
         &mut client,
         "CONFIG SET client-output-buffer-limit \"normal 0 0 0\"",
         "+OK",
@@ -335,7 +315,7 @@ fn a_length_that_is_only_claimed_takes_no_memory() {
     // 100 GiB are claimed; a huge page for each may have been touched.
     assert!(after < before + 700 * MEBIBYTE, "{before} {after}");
     drop(clients);
-    run(&mut watcher, "PING", "+PONG");
+    expect(&mut watcher, "PING", "+PONG");
 }
 
 #[test]
@@ -343,7 +323,7 @@ fn who_leaves_during_a_pause_leaves_nothing_behind() {
     let dir = TempDir::new();
     let server = Server::start(&dir);
     let mut admin = server.connect();
-    run(&mut admin, "CLIENT PAUSE 3600000 WRITE", "+OK");
+    expect(&mut admin, "CLIENT PAUSE 3600000 WRITE", "+OK");
     for ending in ["", "SET other"] {
         let mut client = server.connect();
         let sent = write!(client, "SET k v\r\nSET l w\r\n{ending}");
@@ -353,8 +333,8 @@ fn who_leaves_during_a_pause_leaves_nothing_behind() {
             (info(&mut admin, "connected_clients") == "1").then_some(())
         });
     }
-    run(&mut admin, "CLIENT UNPAUSE", "+OK");
-    run(&mut admin, "EXISTS k l", ":0");
+    expect(&mut admin, "CLIENT UNPAUSE", "+OK");
+    expect(&mut admin, "EXISTS k l", ":0");
 }
 
 /// Lets this process have as many files open as the system allows; how many that is.
@@ -379,7 +359,7 @@ fn ten_thousand_idle_clients_are_in_nobodys_way() {
         (clients == (count + 1).to_string()).then_some(())
     });
     for i in 1..=1_000 {
-        run(&mut active, "INCR n", &format!(":{i}"));
+        expect(&mut active, "INCR n", &format!(":{i}"));
     }
     // They are all still served.
     for stream in &mut idle {
@@ -487,7 +467,7 @@ fn clients_without_a_descriptor_wait_for_one() {
         inside.append(&mut answered(&mut waiting));
         waiting.is_empty().then_some(())
     });
-    run(&mut early, "PING", "+PONG");
+    expect(&mut early, "PING", "+PONG");
 }
 
 #[test]

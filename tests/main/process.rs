@@ -1,6 +1,6 @@
 //! A running binary, over a unix socket in a directory of its own, and how to wait for it.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -183,4 +183,26 @@ pub fn run_to_end(args: &[&str]) -> Output {
 pub fn text_of(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
+
+/// Reads until the server hangs up; what came before that.
+pub fn read_to_end(stream: &mut UnixStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 1024 * 1024];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return bytes,
+            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return bytes,
+            Err(error) => panic!("the server did not hang up: {error}"),
+        }
+    }
+}
+
+/// One inline request, or the last bytes of another, with its reply of one line.
+#[track_caller]
+pub fn expect(stream: &mut UnixStream, request: &str, reply: &str) {
+    let got = ask(stream, &format!("{request}\r\n"), 1).expect("a reply");
+    let begin = &request[..request.len().min(80)];
+    assert_eq!(got, format!("{reply}\r\n"), "{begin}");
 }
