@@ -67,15 +67,15 @@ pub fn take_or_wait(
     wait: Wait,
     take: impl FnOnce(&mut Live<'_>, &mut Reply<'_>) -> Result<bool, CommandError>,
 ) -> Result<(), CommandError> {
-    let mut live = engine.live(caller.session);
+    let mut live = caller.live(engine);
     if take(&mut live, &mut caller.reply())? {
         return Ok(());
     }
-    if !caller.is_in_exec {
+    if caller.may_wait {
         // While a client waits it runs no other command, so this one stays its last.
         let request = args.queued(engine.sessions[caller.session].last_command);
         let keys = keys.map(|index| args.get(index));
-        engine.block(caller.session, request, keys, wait);
+        engine.block((caller.session, caller.db), request, keys, wait);
         return Ok(());
     }
     let mut reply = caller.reply();

@@ -5,18 +5,24 @@
 //! comes from elsewhere in that time, such as a message the client publishes to itself, collects in
 //! the session and follows the reply.
 
+use crate::engine::Engine;
 use crate::engine::session::{Session, SessionKey};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
+use crate::store::Live;
 
 /// The caller of a command.
 pub struct Caller<'a> {
     /// The client.
     pub session: SessionKey,
+    /// The database its commands work on. SELECT changes it; the client keeps what it is after its
+    /// request.
+    pub db: usize,
     /// How replies are written.
     pub protocol: Protocol,
-    /// The command is part of a transaction: it may not wait, and time stands still.
-    pub is_in_exec: bool,
+    /// Whether the command may wait for something, and its reply come later. One that is part of
+    /// something greater, such as a transaction, may not, and time stands still for it.
+    pub may_wait: bool,
     /// Where they go.
     pub sink: &'a mut Output,
 }
@@ -27,10 +33,19 @@ impl<'a> Caller<'a> {
     pub fn new(key: SessionKey, session: &Session, sink: &'a mut Output) -> Caller<'a> {
         Caller {
             session: key,
+            db: session.db,
             protocol: session.protocol,
-            is_in_exec: false,
+            may_wait: true,
             sink,
         }
+    }
+
+    /// The database, as the caller sees it now.
+    #[inline]
+    pub fn live<'e>(&self, engine: &'e mut Engine) -> Live<'e> {
+        let mut live = engine.keyspace.live(self.db, &engine.reading);
+        live.is_touching = !engine.sessions[self.session].is_no_touch;
+        live
     }
 
     /// Writes the reply.

@@ -689,7 +689,7 @@ fn client_reply(
         session.replies = Replies::SkipNext;
     }
     // Within EXEC an element of its array is due, whatever becomes of that.
-    if is_on || caller.is_in_exec {
+    if is_on || !caller.may_wait {
         caller.reply().ok();
     }
     Ok(())

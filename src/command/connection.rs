@@ -350,7 +350,7 @@ fn select(
         .ok()
         .filter(|&db| db < engine.keyspace.databases())
         .ok_or(CommandError::DbIndexOutOfRange)?;
-    engine.sessions[caller.session].db = db;
+    caller.db = db;
     caller.reply().ok();
     Ok(())
 }
@@ -367,7 +367,6 @@ fn reset(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<()
     engine.unsubscribe_all(caller.session);
     let is_open = engine.config.requirepass.is_empty();
     let session = &mut engine.sessions[caller.session];
-    session.db = 0;
     session.protocol = Protocol::Resp2;
     session.is_authenticated = is_open;
     session.name = Vec::new();
@@ -376,6 +375,7 @@ fn reset(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<()
         session.replies = Replies::On;
     }
     engine.limit_output(caller.session);
+    caller.db = 0;
     caller.protocol = Protocol::Resp2;
     caller.reply().simple("RESET");
     Ok(())

@@ -107,7 +107,7 @@ fn value_digests(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let db = engine.sessions[caller.session].db;
+    let db = caller.db;
     caller.reply().array(args.len() - 2);
     for name in args.from(2) {
         let digest = digest::of_value(engine, db, name);
@@ -168,7 +168,7 @@ fn object(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let (db, reading) = (engine.sessions[caller.session].db, engine.reading);
+    let (db, reading) = (caller.db, engine.reading);
     let live = engine.keyspace.live(db, &reading);
     let slot = live.autopsy(args.get(2)).ok_or(CommandError::NoSuchKey)?;
     let text = format!(
@@ -200,7 +200,7 @@ fn populate(
     if size > engine.keyspace.string_bytes_max {
         return Err(CommandError::StringTooLong);
     }
-    let (db, reading) = (engine.sessions[caller.session].db, engine.reading);
+    let (db, reading) = (caller.db, engine.reading);
     let mut live = engine.keyspace.live(db, &reading);
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();

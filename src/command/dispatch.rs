@@ -294,6 +294,7 @@ fn run_session(
         }
         let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
         execute(engine, clock, &mut caller, request.row, args, timer);
+        engine.sessions[key].db = caller.db;
         engine.add_pushes(key, &mut output);
         input.advance();
         if output.has_dropped() {
@@ -620,7 +621,7 @@ fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>
     let entry = table().entry(number);
     let result = match entry.row.handler {
         Handler::Data(handler) => {
-            let mut live = engine.live(caller.session);
+            let mut live = caller.live(engine);
             handler(&mut live, args, &mut caller.reply())
         }
         Handler::Engine(handler) => handler(engine, caller, args),

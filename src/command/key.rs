@@ -462,7 +462,7 @@ fn same_object() -> CommandError {
 }
 
 fn copy(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
-    let db = engine.sessions[caller.session].db;
+    let db = caller.db;
     let (mut to_db, mut replaces) = (db, false);
     let mut i = 3;
     while i < args.len() {
@@ -496,7 +496,7 @@ fn move_key(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let db = engine.sessions[caller.session].db;
+    let db = caller.db;
     let to_db = db_index(engine, args.short_integer(2)?)?;
     if db == to_db {
         return Err(same_object());
@@ -737,7 +737,7 @@ fn dbsize(
     caller: &mut Caller<'_>,
     _args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let (db, reading) = (engine.sessions[caller.session].db, engine.reading);
+    let (db, reading) = (caller.db, engine.reading);
     let counts_dead = engine.is_expiry_off;
     let len = engine.keyspace.live(db, &reading).len(counts_dead);
     caller.reply().integer(len as i64);
@@ -766,7 +766,7 @@ fn flushdb(
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     check_flush_type(args)?;
-    let db = engine.sessions[caller.session].db;
+    let db = caller.db;
     flush(engine, db);
     caller.reply().ok();
     Ok(())

@@ -386,7 +386,7 @@ fn ssubscribe(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    if caller.is_in_exec {
+    if !caller.may_wait {
         return Err(CommandError::text(
             "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client",
         ));

@@ -112,7 +112,7 @@ fn bgsave(
         ));
     }
     // After EXEC, so that the snapshot shows all of it.
-    if is_busy || caller.is_in_exec {
+    if is_busy || !caller.may_wait {
         engine.jobs.persistence.is_scheduled = true;
         caller.reply().simple("Background saving scheduled");
         return Ok(());

@@ -149,14 +149,14 @@ fn exec(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(),
     engine.unwatch(caller.session);
     let count = engine.sessions[caller.session].multi.queue.len();
     caller.reply().array(count);
-    caller.is_in_exec = true;
+    caller.may_wait = false;
     for at in 0..count {
         // The queue keeps its length, which CLIENT INFO shows.
         let queued = std::mem::take(&mut engine.sessions[caller.session].multi.queue[at]);
         let args = Args::new(queued.source(), &queued.ranges);
         dispatch::call(engine, caller, queued.row, args);
     }
-    caller.is_in_exec = false;
+    caller.may_wait = true;
     discard_transaction(engine, caller.session);
     Ok(())
 }
@@ -178,7 +178,7 @@ fn watch(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result
     // A transaction that fails in any case needs no more keys.
     if !multi.is_stale {
         args.from(1)
-            .for_each(|name| engine.watch(caller.session, name));
+            .for_each(|name| engine.watch(caller.session, caller.db as u16, name));
     }
     caller.reply().ok();
     Ok(())

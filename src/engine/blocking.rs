@@ -206,11 +206,11 @@ impl Blocking {
 }
 
 impl Engine {
-    /// Makes a client wait for any of the keys. One that waits already and was only trying again
-    /// keeps its place and its time.
+    /// Makes a client wait for any of the keys of a database. One that waits already and was only
+    /// trying again keeps its place and its time.
     pub fn block<'k>(
         &mut self,
-        session_key: SessionKey,
+        (session_key, db): (SessionKey, usize),
         request: Queued,
         keys: impl Iterator<Item = &'k [u8]>,
         wait: Wait,
@@ -220,7 +220,7 @@ impl Engine {
             blocked.request = request;
             return;
         }
-        let db = session.db as u16;
+        let db = db as u16;
         let now_us = self.reading.monotonic_us;
         let timeout_us = wait.timeout_ms.saturating_mul(1000);
         let until_us = (timeout_us > 0).then(|| now_us.saturating_add(timeout_us));

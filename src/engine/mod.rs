@@ -35,8 +35,8 @@ use crate::config::{Config, NotifyFlags, SetError};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::Limits;
+use crate::store::Keyspace;
 use crate::store::change::Changes;
-use crate::store::{Keyspace, Live};
 use blocking::Blocking;
 use jobs::Jobs;
 use metrics::Metrics;
@@ -353,15 +353,6 @@ impl Engine {
         if session.output.has_dropped() {
             self.check_output_limit(key);
         }
-    }
-
-    /// A client's database as it is now.
-    #[inline]
-    pub fn live(&mut self, key: SessionKey) -> Live<'_> {
-        let session = &self.sessions[key];
-        let mut live = self.keyspace.live(session.db, &self.reading);
-        live.is_touching = !session.is_no_touch;
-        live
     }
 
     /// Tells the keyspace which classes of changes somebody listens to.

@@ -65,9 +65,8 @@ impl Watch {
 }
 
 impl Engine {
-    /// Watches a key of the client's database.
-    pub fn watch(&mut self, session_key: SessionKey, key: &[u8]) {
-        let db = self.sessions[session_key].db as u16;
+    /// Makes a client watch a key of a database.
+    pub fn watch(&mut self, session_key: SessionKey, db: u16, key: &[u8]) {
         let mut watchers = self.watch.watchers(db, key).iter();
         if watchers.any(|watcher| watcher.session == session_key) {
             return;
