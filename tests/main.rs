@@ -18,6 +18,8 @@ mod cut;
 mod databases;
 #[path = "main/draws.rs"]
 mod draws;
+#[path = "main/effects.rs"]
+mod effects;
 #[path = "main/entries.rs"]
 mod entries;
 #[path = "main/faults.rs"]

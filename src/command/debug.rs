@@ -212,6 +212,7 @@ fn populate(
             value.resize(size, 0);
         }
         live.set_string(&name, &value, Ttl::Drop);
+        live.effect([b"SET".as_slice(), &name, &value]);
         live.changed(Event::SET, &name);
     }
     caller.reply().ok();

@@ -35,6 +35,7 @@ use crate::resp::error::CommandError;
 use crate::resp::output::{Mark, Output};
 use crate::resp::reply::QUEUED;
 use crate::resp::request::ArgRange;
+use crate::store::Keyspace;
 use crate::store::entry::Slot;
 use crate::value::members::Members;
 
@@ -619,6 +620,7 @@ pub fn call(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Arg
 /// Runs a command, settles what it met and publishes what it changed.
 fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>) {
     let entry = table().entry(number);
+    let changes = engine.keyspace.changes.dirty();
     let result = match entry.row.handler {
         Handler::Data(handler) => {
             let mut live = caller.live(engine);
@@ -633,7 +635,16 @@ fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>
         engine.metrics.error(&line);
         caller.reply().error(&line);
     }
+    let Keyspace {
+        changes: stream,
+        effects,
+        ..
+    } = &engine.keyspace;
+    let has_effect = effects.are_heard() && stream.dirty() != changes;
     engine.keyspace.settle_noted(&engine.reading);
+    if has_effect && entry.is(flag::WRITE) && !entry.is(flag::OWN_EFFECT) {
+        engine.keyspace.effects.record(caller.db, args.from(0));
+    }
     engine.publish_changes();
 }
 

@@ -21,7 +21,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "expire",
         arity: -3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::KEYSPACE | category::WRITE | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Generic,
@@ -41,7 +41,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "pexpire",
         arity: -3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::KEYSPACE | category::WRITE | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Generic,
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "expireat",
         arity: -3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::KEYSPACE | category::WRITE | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Generic,
@@ -81,7 +81,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "pexpireat",
         arity: -3,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::KEYSPACE | category::WRITE | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Generic,
@@ -313,6 +313,7 @@ fn expire_with(
         live.remove_as_past(key);
     } else if is_set {
         live.set_deadline(key, Some(deadline));
+        live.effect_until([b"PEXPIREAT", key], deadline);
         live.changed(Event::EXPIRE, key);
     }
     reply.integer(i64::from(is_set));

@@ -5,6 +5,7 @@
 
 use super::Handler::Data;
 use super::args::{Args, RepeatedDraws, draws_from};
+use super::hash_expire::deadline_effect;
 use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
 use super::reply_string;
 use super::row::*;
@@ -221,7 +222,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hincrbyfloat",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::ON_MEMBER | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -450,7 +451,12 @@ fn hincrbyfloat(
         return Err(CommandError::NanOrInfinity);
     }
     let text = new.to_text();
+    let deadline = hash.view().deadline(field).flatten();
     hash.set_keeping(field, text.as_bytes());
+    live.effect([b"HSET".as_slice(), key, field, text.as_bytes()]);
+    if let Some(deadline) = deadline {
+        deadline_effect(live, key, deadline, &[field]);
+    }
     live.changed(Event::HINCRBYFLOAT, key);
     reply.bulk(text.as_bytes());
     Ok(())

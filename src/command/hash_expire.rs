@@ -37,7 +37,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hexpire",
         arity: -6,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hpexpire",
         arity: -6,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -75,7 +75,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hexpireat",
         arity: -6,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -94,7 +94,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hpexpireat",
         arity: -6,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -198,7 +198,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hgetex",
         arity: -5,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -219,7 +219,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "hsetex",
         arity: -6,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::HASH | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)],
         group: Group::Hash,
@@ -316,25 +316,74 @@ fn check_type(live: &Live<'_>, key: &[u8]) -> Result<(), CommandError> {
     }
 }
 
-/// What a command did to fields, to be reported once for all of them.
-#[derive(Default)]
-struct Done {
-    set: usize,
-    persisted: usize,
-    removed: usize,
+/// Records that fields got a deadline.
+pub(super) fn deadline_effect(
+    live: &mut Live<'_>,
+    key: &[u8],
+    deadline: Deadline,
+    fields: &[&[u8]],
+) {
+    if live.is_followed() && !fields.is_empty() {
+        let moment = expiry::expiretime_ms(deadline, live.reading()).to_string();
+        let count = fields.len().to_string();
+        let head = [b"HPEXPIREAT".as_slice(), key, moment.as_bytes(), b"FIELDS"];
+        let fields = fields.iter().copied();
+        live.effect(head.into_iter().chain([count.as_bytes()]).chain(fields));
+    }
 }
 
-impl Done {
+/// Fields a command did the same to: how many, and which if anybody hears of effects.
+#[derive(Default)]
+struct Touched<'a> {
+    count: usize,
+    fields: Vec<&'a [u8]>,
+}
+
+impl<'a> Touched<'a> {
+    fn add(&mut self, field: &'a [u8], is_followed: bool) {
+        self.count += 1;
+        if is_followed {
+            self.fields.push(field);
+        }
+    }
+}
+
+/// What a command did to fields, to be reported once for all of them.
+#[derive(Default)]
+struct Done<'a> {
+    set: Touched<'a>,
+    persisted: Touched<'a>,
+    removed: Touched<'a>,
+}
+
+impl Done<'_> {
+    /// Records the effects, of which there is one for each kind; fields were set to this deadline.
+    fn record(&self, live: &mut Live<'_>, key: &[u8], deadline: Option<Deadline>) {
+        if let Some(deadline) = deadline {
+            deadline_effect(live, key, deadline, &self.set.fields);
+        }
+        let Touched { count, fields } = &self.persisted;
+        if !fields.is_empty() {
+            let count = count.to_string();
+            let head = [b"HPERSIST".as_slice(), key, b"FIELDS", count.as_bytes()];
+            live.effect(head.into_iter().chain(fields.iter().copied()));
+        }
+        if !self.removed.fields.is_empty() {
+            let head = [b"HDEL".as_slice(), key];
+            live.effect(head.into_iter().chain(self.removed.fields.iter().copied()));
+        }
+    }
+
     /// Reports it; removes the hash if its last field is gone.
     fn report(&self, live: &mut Live<'_>, key: &[u8], removal: Event) {
-        if self.set > 0 {
-            live.changed_by(Event::HEXPIRE, key, self.set);
+        if self.set.count > 0 {
+            live.changed_by(Event::HEXPIRE, key, self.set.count);
         }
-        if self.persisted > 0 {
-            live.changed_by(Event::HPERSIST, key, self.persisted);
+        if self.persisted.count > 0 {
+            live.changed_by(Event::HPERSIST, key, self.persisted.count);
         }
-        if self.removed > 0 {
-            live.changed_by(removal, key, self.removed);
+        if self.removed.count > 0 {
+            live.changed_by(removal, key, self.removed.count);
             live.drop_empty(key);
         }
     }
@@ -359,6 +408,7 @@ fn hexpire_with(
     )?;
     let conditions = conditions.unwrap_or_default();
     let is_past = is_due(deadline, live.reading().now);
+    let is_followed = live.is_followed();
     let mut done = Done::default();
     let mut hash = live.hash_mut(key)?;
     reply.array(args.len() - first);
@@ -372,16 +422,17 @@ fn hexpire_with(
             }
             if is_past {
                 hash.remove(field);
-                done.removed += 1;
+                done.removed.add(field, is_followed);
                 return 2;
             }
             hash.set_deadline(field, Some(deadline));
-            done.set += 1;
+            done.set.add(field, is_followed);
             1
         });
         reply.integer(answer);
     }
-    let removal = live.past_field_event(done.removed);
+    done.record(live, key, Some(deadline));
+    let removal = live.past_field_event(done.removed.count);
     done.report(live, key, removal);
     Ok(())
 }
@@ -553,7 +604,7 @@ fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     check_type(live, key)?;
     let (change, at) = hgetex_option(args, live.reading())?;
     let first = fields_at(args, at, NOT_POSITIVE)?;
-    let now = live.reading().now;
+    let (now, is_followed) = (live.reading().now, live.is_followed());
     let mut done = Done::default();
     if let Change::Nothing = change {
         let hash = live.peek_hash(key)?;
@@ -575,20 +626,25 @@ fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         match change {
             Change::Set(deadline) if is_due(deadline, now) => {
                 hash.remove(field);
-                done.removed += 1;
+                done.removed.add(field, is_followed);
             }
             Change::Set(deadline) => {
                 hash.set_deadline(field, Some(deadline));
-                done.set += 1;
+                done.set.add(field, is_followed);
             }
             Change::Persist if old.is_some() => {
                 hash.set_deadline(field, None);
-                done.persisted += 1;
+                done.persisted.add(field, is_followed);
             }
             Change::Persist | Change::Nothing => {}
         }
     }
-    let removal = live.past_field_event(done.removed);
+    let deadline = match change {
+        Change::Set(deadline) => Some(deadline),
+        Change::Persist | Change::Nothing => None,
+    };
+    done.record(live, key, deadline);
+    let removal = live.past_field_event(done.removed.count);
     done.report(live, key, removal);
     Ok(())
 }
@@ -668,6 +724,33 @@ impl HsetexOptions {
     }
 }
 
+impl HsetexOptions {
+    /// Records the effect: fields removed that were given a deadline in the past, or set.
+    fn record(&self, live: &mut Live<'_>, args: Args<'_>, is_past: bool) {
+        if !live.is_followed() {
+            return;
+        }
+        let key = args.get(1);
+        if is_past {
+            let fields = args.from(self.first).step_by(2);
+            return live.effect([b"HDEL".as_slice(), key].into_iter().chain(fields));
+        }
+        let moment = self
+            .deadline
+            .map(|at| expiry::expiretime_ms(at, live.reading()));
+        let moment = moment.map(|moment| moment.to_string());
+        let count = ((args.len() - self.first) / 2).to_string();
+        let mut effect = vec![b"HSETEX".as_slice(), key];
+        match &moment {
+            Some(moment) => effect.extend([b"PXAT".as_slice(), moment.as_bytes()]),
+            None if self.keeps => effect.push(b"KEEPTTL"),
+            None => {}
+        }
+        effect.extend([b"FIELDS".as_slice(), count.as_bytes()]);
+        live.effect(effect.into_iter().chain(args.from(self.first)));
+    }
+}
+
 fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
     let options = HsetexOptions::parse(args, live.reading())?;
@@ -702,6 +785,7 @@ fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     } else {
         0
     };
+    options.record(live, args, is_past);
     live.changed_by(Event::HSET, key, fields().count());
     if is_past {
         let removal = live.past_field_event(removed);
@@ -725,7 +809,7 @@ fn hgetdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         let value = hash.as_ref().and_then(|hash| hash.view().get(field));
         reply_string(reply, value);
         let was_there = hash.as_mut().is_some_and(|hash| hash.remove(field));
-        done.removed += usize::from(was_there);
+        done.removed.count += usize::from(was_there);
     }
     done.report(live, key, Event::HDEL);
     Ok(())

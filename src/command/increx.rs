@@ -11,6 +11,7 @@ use super::Handler::Data;
 use super::args::Args;
 use super::expire::TtlOption;
 use super::row::*;
+use super::string::set_effect;
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
@@ -24,7 +25,7 @@ use crate::value::number::{format_i64, parse_i64};
 pub const COMMANDS: &[Row] = &[Row {
     name: "increx",
     arity: -2,
-    flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+    flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::OWN_EFFECT,
     categories: category::WRITE | category::STRING | category::FAST,
     keys: &[KeySpec::at(
         1,
@@ -201,6 +202,7 @@ fn store(
         None => Ttl::Keep,
     };
     live.set_number(key, text, ttl);
+    set_effect(live, key, text, ttl);
     live.changed(event, key);
     if deadline.is_some() {
         live.also(Event::EXPIRE, key);

@@ -332,7 +332,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "blpop",
         arity: -3,
-        flags: flag::WRITE | flag::BLOCKING | flag::LONG,
+        flags: flag::WRITE | flag::BLOCKING | flag::LONG | flag::OWN_EFFECT,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::but_last(
             1,
@@ -352,7 +352,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "brpop",
         arity: -3,
-        flags: flag::WRITE | flag::BLOCKING | flag::LONG,
+        flags: flag::WRITE | flag::BLOCKING | flag::LONG | flag::OWN_EFFECT,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::but_last(
             1,
@@ -372,7 +372,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "blmove",
         arity: 6,
-        flags: flag::WRITE | flag::DENYOOM | flag::BLOCKING,
+        flags: flag::WRITE | flag::DENYOOM | flag::BLOCKING | flag::OWN_EFFECT,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: MOVED,
         group: Group::List,
@@ -392,7 +392,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "brpoplpush",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM | flag::BLOCKING,
+        flags: flag::WRITE | flag::DENYOOM | flag::BLOCKING | flag::OWN_EFFECT,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: MOVED,
         group: Group::List,
@@ -410,7 +410,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "blmpop",
         arity: -5,
-        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS | flag::LONG,
+        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS | flag::LONG | flag::OWN_EFFECT,
         categories: category::WRITE | category::LIST | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::counted(
             2,
@@ -1016,7 +1016,13 @@ fn blocking_pop(
         };
         reply.array(2);
         reply.bulk(key);
-        take_one(live, key, end, reply)
+        let is_taken = take_one(live, key, end, reply)?;
+        let pop = match end {
+            End::Front => b"LPOP".as_slice(),
+            End::Back => b"RPOP",
+        };
+        live.effect([pop, key]);
+        Ok(is_taken)
     })
 }
 
@@ -1028,6 +1034,14 @@ fn brpop(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result
     blocking_pop(engine, caller, args, End::Back)
 }
 
+/// The word for an end.
+fn word(end: End) -> &'static [u8] {
+    match end {
+        End::Front => b"LEFT",
+        End::Back => b"RIGHT",
+    }
+}
+
 fn blocking_move(
     engine: &mut Engine,
     caller: &mut Caller<'_>,
@@ -1037,7 +1051,12 @@ fn blocking_move(
 ) -> Result<(), CommandError> {
     let wait = wait(timeout_ms(engine, args, args.len() - 1)?, Nothing::Null);
     take_or_wait(engine, caller, args, 1..2, wait, |live, reply| {
-        move_one(live, (args.get(1), take), (args.get(2), put), reply)
+        let (from, to) = (args.get(1), args.get(2));
+        let is_moved = move_one(live, (from, take), (to, put), reply)?;
+        if is_moved {
+            live.effect([b"LMOVE", from, to, word(take), word(put)]);
+        }
+        Ok(is_moved)
     })
 }
 
@@ -1067,6 +1086,10 @@ fn blmpop(
     let wait = wait(timeout_ms(engine, args, 1)?, Nothing::NullArray);
     let keys = request.keys.clone();
     take_or_wait(engine, caller, args, keys, wait, |live, reply| {
-        request.take(live, args, reply)
+        let is_taken = request.take(live, args, reply)?;
+        if is_taken {
+            live.effect([b"LMPOP".as_slice()].into_iter().chain(args.from(2)));
+        }
+        Ok(is_taken)
     })
 }

@@ -70,6 +70,9 @@ pub mod flag {
     pub const NEEDS_SAVES: u32 = 1 << 25;
     /// Not held back by CLIENT PAUSE.
     pub const ENDS_PAUSE: u32 = 1 << 26;
+    /// Its effects are not the command itself: the handler records them (`store::effect`). So it
+    /// is with what depends on the time, on chance, or on who waits.
+    pub const OWN_EFFECT: u32 = 1 << 27;
 
     /// Bit and name, in the order COMMAND INFO lists them.
     pub const NAMES: &[(u32, &str)] = &[

@@ -118,7 +118,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "spop",
         arity: -2,
-        flags: flag::WRITE | flag::FAST | flag::LONG,
+        flags: flag::WRITE | flag::FAST | flag::LONG | flag::OWN_EFFECT,
         categories: category::WRITE | category::SET | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -415,7 +415,7 @@ fn spop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         ),
         _ => return Err(CommandError::Syntax),
     };
-    let mut rng = live.own_rng();
+    let (mut rng, is_followed) = (live.own_rng(), live.is_followed());
     let Some(mut set) = live.set_mut(key)? else {
         match count {
             None => reply.null(),
@@ -424,9 +424,18 @@ fn spop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         return Ok(());
     };
     let len = set.view().len();
+    let mut taken: Vec<Vec<u8>> = Vec::new();
+    let mut note = |member: &[u8]| {
+        if is_followed {
+            taken.push(member.to_vec());
+        }
+    };
     match count {
         None => {
-            set.pop(&mut rng, |member| reply.bulk(member));
+            set.pop(&mut rng, |member| {
+                note(member);
+                reply.bulk(member);
+            });
         }
         Some(0) => {
             reply.set(0);
@@ -434,7 +443,10 @@ fn spop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         }
         Some(count) if count < len => {
             reply.set(count);
-            set.pop_many(count, &mut rng, |member| reply.bulk(member));
+            set.pop_many(count, &mut rng, |member| {
+                note(member);
+                reply.bulk(member);
+            });
         }
         Some(_) => {
             // The whole set goes, and a big one is freed in pieces.
@@ -442,11 +454,14 @@ fn spop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             let members = set.view().iter();
             members.for_each(|member| reply_member(reply, member));
             live.remove(key);
+            live.effect([b"DEL".as_slice(), key]);
             live.changed_by(Event::SPOP, key, len);
             live.also(Event::DEL, key);
             return Ok(());
         }
     }
+    let taken = taken.iter().map(Vec::as_slice);
+    live.effect([b"SREM".as_slice(), key].into_iter().chain(taken));
     live.changed_by(Event::SPOP, key, count.unwrap_or(1));
     live.drop_empty(key);
     Ok(())

@@ -21,6 +21,7 @@ use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
 use crate::store::collection::{list_of, set_of, zset_of};
+use crate::store::effect::ITEMS_PER_EFFECT;
 use crate::value::list::ListRef;
 use crate::value::number::parse_f64_saturating;
 use crate::value::packed::End;
@@ -33,7 +34,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "sort",
         arity: -2,
-        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::LONG,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::LONG | flag::OWN_EFFECT,
         categories: category::WRITE
             | category::SET
             | category::SORTEDSET
@@ -453,9 +454,15 @@ fn run(
 fn store(live: &mut Live<'_>, key: &[u8], items: &[Vec<u8>]) -> Result<(), CommandError> {
     if items.is_empty() {
         if live.remove(key) {
+            live.effect([b"DEL".as_slice(), key]);
             live.changed(Event::DEL, key);
         }
         return Ok(());
+    }
+    live.effect([b"DEL".as_slice(), key]);
+    for items in items.chunks(ITEMS_PER_EFFECT) {
+        let head = [b"RPUSH".as_slice(), key];
+        live.effect(head.into_iter().chain(items.iter().map(Vec::as_slice)));
     }
     live.vacate(key, Kind::List);
     let mut list = live.list_or_new(key)?;

@@ -29,7 +29,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "set",
         arity: -3,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::OWN_EFFECT,
         categories: category::WRITE | category::STRING | category::SLOW,
         keys: &[
             KeySpec::at(1, key_flag::RW | key_flag::ACCESS | key_flag::UPDATE).flags_by(set_flags),
@@ -84,7 +84,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "getex",
         arity: -2,
-        flags: flag::WRITE | flag::FAST,
+        flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::STRING | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -135,7 +135,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "setex",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::OWN_EFFECT,
         categories: category::WRITE | category::STRING | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::OW | key_flag::UPDATE)],
         group: Group::String,
@@ -153,7 +153,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "psetex",
         arity: 4,
-        flags: flag::WRITE | flag::DENYOOM,
+        flags: flag::WRITE | flag::DENYOOM | flag::OWN_EFFECT,
         categories: category::WRITE | category::STRING | category::SLOW,
         keys: &[KeySpec::at(1, key_flag::OW | key_flag::UPDATE)],
         group: Group::String,
@@ -213,7 +213,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "msetex",
         arity: -4,
-        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS,
+        flags: flag::WRITE | flag::DENYOOM | flag::MOVABLEKEYS | flag::OWN_EFFECT,
         categories: category::WRITE | category::STRING | category::SLOW,
         keys: &[KeySpec::counted(1, 2, key_flag::OW | key_flag::UPDATE)],
         group: Group::String,
@@ -382,7 +382,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "incrbyfloat",
         arity: 3,
-        flags: flag::WRITE | flag::DENYOOM | flag::FAST,
+        flags: flag::WRITE | flag::DENYOOM | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::STRING | category::FAST,
         keys: &[KeySpec::at(
             1,
@@ -607,9 +607,21 @@ fn store(
         None => Ttl::Drop,
     };
     put(live, key, args, index, ttl);
+    set_effect(live, key, args.get(index), ttl);
     live.changed(Event::SET, key);
     if deadline.is_some() {
         live.also(Event::EXPIRE, key);
+    }
+}
+
+/// Records that a key got this value.
+#[inline]
+pub(super) fn set_effect(live: &mut Live<'_>, key: &[u8], value: &[u8], ttl: Ttl) {
+    let set = [b"SET".as_slice(), key, value];
+    match ttl {
+        Ttl::At(deadline) => live.effect_until([set[0], key, value, b"PXAT"], deadline),
+        Ttl::Keep => live.effect(set.into_iter().chain([b"KEEPTTL".as_slice()])),
+        Ttl::Drop => live.effect(set),
     }
 }
 
@@ -617,6 +629,7 @@ fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     let key = args.get(1);
     if args.len() == 3 {
         put(live, key, args, 2, Ttl::Drop);
+        live.effect(args.from(0));
         live.changed(Event::SET, key);
         reply.ok();
         return Ok(());
@@ -695,10 +708,12 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
             live.remove_as_past(key);
         } else {
             live.set_deadline(key, Some(deadline));
+            live.effect_until([b"PEXPIREAT", key], deadline);
             live.changed(Event::EXPIRE, key);
         }
     } else if persists && live.deadline(key).flatten().is_some() {
         live.set_deadline(key, None);
+        live.effect([b"PERSIST".as_slice(), key]);
         live.changed(Event::PERSIST, key);
     }
     Ok(())
@@ -739,6 +754,7 @@ fn set_with_ttl(
     };
     let deadline: Deadline = option.positive_deadline(command, live.reading())?;
     put(live, key, args, 3, Ttl::At(deadline));
+    set_effect(live, key, args.get(3), Ttl::At(deadline));
     live.changed(Event::SET, key);
     live.also(Event::EXPIRE, key);
     reply.ok();
@@ -966,6 +982,7 @@ fn incrbyfloat(
     }
     let text = new.to_text();
     live.set_number(key, text.as_bytes(), Ttl::Keep);
+    set_effect(live, key, text.as_bytes(), Ttl::Keep);
     live.changed(Event::INCRBYFLOAT, key);
     reply.bulk(text.as_bytes());
     Ok(())

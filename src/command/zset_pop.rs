@@ -88,7 +88,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "bzpopmin",
         arity: -3,
-        flags: flag::WRITE | flag::BLOCKING | flag::FAST,
+        flags: flag::WRITE | flag::BLOCKING | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::SORTEDSET | category::FAST | category::BLOCKING,
         keys: &[KeySpec::but_last(
             1,
@@ -108,7 +108,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "bzpopmax",
         arity: -3,
-        flags: flag::WRITE | flag::BLOCKING | flag::FAST,
+        flags: flag::WRITE | flag::BLOCKING | flag::FAST | flag::OWN_EFFECT,
         categories: category::WRITE | category::SORTEDSET | category::FAST | category::BLOCKING,
         keys: &[KeySpec::but_last(
             1,
@@ -128,7 +128,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "bzmpop",
         arity: -5,
-        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS | flag::LONG,
+        flags: flag::WRITE | flag::BLOCKING | flag::MOVABLEKEYS | flag::LONG | flag::OWN_EFFECT,
         categories: category::WRITE | category::SORTEDSET | category::SLOW | category::BLOCKING,
         keys: &[KeySpec::counted(
             2,
@@ -307,6 +307,11 @@ fn blocking_pop(
         let Some((key, records)) = take_first(live, args, &pops)? else {
             return Ok(false);
         };
+        let pop = match end {
+            End::Min => b"ZPOPMIN".as_slice(),
+            End::Max => b"ZPOPMAX",
+        };
+        live.effect([pop, key]);
         reply.array(3);
         reply.bulk(key);
         let records = records.iter();
@@ -340,6 +345,10 @@ fn bzmpop(
     let wait = wait(engine, args, 1)?;
     let keys = pops.keys.clone();
     take_or_wait(engine, caller, args, keys, wait, |live, reply| {
-        pop_first(live, args, &pops, reply)
+        let is_taken = pop_first(live, args, &pops, reply)?;
+        if is_taken {
+            live.effect([b"ZMPOP".as_slice()].into_iter().chain(args.from(2)));
+        }
+        Ok(is_taken)
     })
 }

@@ -483,6 +483,7 @@ impl Engine {
         };
         while !loader.step(&mut self.keyspace, &self.reading)? {}
         self.finish_load(&loader);
+        self.keyspace.restate(&self.reading);
         log::warn!("DB reloaded by DEBUG RELOAD");
         Ok(())
     }

@@ -426,6 +426,7 @@ impl Live<'_> {
             cut,
             graveyard,
             changes,
+            effects,
             lag,
             stats,
             member_ahead,
@@ -446,10 +447,11 @@ impl Live<'_> {
             index: &mut db.fields,
             losses: Losses {
                 changes,
+                effects,
                 lag,
                 expired: &mut stats.fields_expired_lazily,
                 now: self.reading.now,
-                db: self.db as u16,
+                db: self.db,
                 is_reported: false,
             },
             ahead: member_ahead.get(),
@@ -1007,7 +1009,7 @@ impl<'a> HashMut<'a> {
         let deadline = all.deadline(field).flatten();
         if let Some(deadline) = deadline.filter(|&deadline| is_due(deadline, losses.now)) {
             fields.remove(field);
-            losses.field(fields.slot.key(), deadline);
+            losses.field(fields.slot.key(), field, deadline);
         }
     }
 }

@@ -18,6 +18,7 @@
 use super::LagFigures;
 use super::change::{Changes, Event};
 use super::collection::hash_of;
+use super::effect::Effects;
 use super::entry::{NewValue, Slot, ValueRef};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
@@ -72,13 +73,13 @@ fn is_dead_hash(slot: &Slot, now: UnixMillis) -> bool {
     may_be_due(slot, now) && hash_of(slot, now).is_ok_and(HashRef::is_empty)
 }
 
-/// Removes due fields, handing their deadlines to `gone`, until about `limit` fields were looked
+/// Removes due fields, handing them and their deadlines to `gone`, until about `limit` fields were looked
 /// at; true if none is due any more.
 pub fn expire(
     slot: &mut Slot,
     now: UnixMillis,
     limit: usize,
-    mut gone: impl FnMut(Deadline),
+    mut gone: impl FnMut(&[u8], Deadline),
 ) -> bool {
     if let Some(value) = slot.value_mut() {
         return match value {
@@ -89,9 +90,10 @@ pub fn expire(
     let filed = filed(slot);
     let (living, dead) = hash::without_dead(slot.inline(), now);
     if !dead.is_empty() {
+        dead.into_iter()
+            .for_each(|(field, deadline)| gone(&field, deadline));
         slot.set_value(NewValue::Inline(Kind::Hash, &living), true);
         set_filed(slot, filed);
-        dead.into_iter().for_each(&mut gone);
     }
     true
 }
@@ -100,6 +102,8 @@ pub fn expire(
 pub struct Losses<'a> {
     /// The stream of changes.
     pub changes: &'a mut Changes,
+    /// The log of effects.
+    pub effects: &'a mut Effects,
     /// How late they are removed.
     pub lag: &'a mut LagFigures,
     /// How many there were.
@@ -107,14 +111,16 @@ pub struct Losses<'a> {
     /// The instant.
     pub now: UnixMillis,
     /// The database.
-    pub db: u16,
+    pub db: usize,
     /// Whether the event was given.
     pub is_reported: bool,
 }
 
 impl Losses<'_> {
     /// A field of the hash at `key` was removed because it was due.
-    pub fn field(&mut self, key: &[u8], deadline: Deadline) {
+    pub fn field(&mut self, key: &[u8], field: &[u8], deadline: Deadline) {
+        self.effects
+            .record(self.db, [b"HDEL".as_slice(), key, field]);
         *self.expired += 1;
         self.lag.add(self.now.since(deadline.0), 1);
         self.report(key);
@@ -131,13 +137,14 @@ impl Losses<'_> {
             self.lag.add(self.now.since(first.0), fields);
         }
         self.report(slot.key());
-        self.changes.record(self.db, Event::DEL, slot.key());
+        self.effects.delete(self.db, slot.key());
+        self.changes.record(self.db as u16, Event::DEL, slot.key());
     }
 
     fn report(&mut self, key: &[u8]) {
         if !self.is_reported {
             self.is_reported = true;
-            self.changes.record(self.db, Event::HEXPIRED, key);
+            self.changes.record(self.db as u16, Event::HEXPIRED, key);
         }
     }
 }

@@ -27,10 +27,12 @@ pub mod table;
 pub mod db;
 
 pub mod change;
+pub mod effect;
 pub mod graveyard;
 
 pub mod collection;
 pub mod fields;
+pub mod restate;
 
 pub mod forecast;
 
@@ -44,7 +46,7 @@ use rand::rngs::SmallRng;
 use crate::clock::{Reading, UnixMillis};
 use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::index::{ItemRef, Strata};
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{Deadline, expiretime_ms, is_due};
 use crate::resp::error::CommandError;
 use crate::value::members::Members;
 use crate::value::placement::{Ahead, Placement};
@@ -52,6 +54,7 @@ use crate::value::{Kind, StringRef, Value};
 use change::{Changes, Event};
 use collection::{Limits, hash_of, len_of};
 use db::{Cut, Db, Filed, Ttl};
+use effect::Effects;
 use entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use fields::{FIELDS_PER_STEP, Losses};
 use graveyard::Graveyard;
@@ -131,6 +134,8 @@ pub struct Keyspace {
     rng: SmallRng,
     /// What happened since it was last read.
     pub changes: Changes,
+    /// What must be done elsewhere to have the same there.
+    pub effects: Effects,
     /// What the running snapshot needs.
     pub cut: Cut,
     /// What waits to be freed.
@@ -246,6 +251,7 @@ impl Keyspace {
             placement,
             rng: SmallRng::from_rng(&mut rng),
             changes: Changes::default(),
+            effects: Effects::default(),
             cut: Cut::default(),
             graveyard: Graveyard::default(),
             stats: Stats::default(),
@@ -406,6 +412,7 @@ impl Keyspace {
         let Keyspace {
             dbs,
             changes,
+            effects,
             lag,
             graveyard,
             cut,
@@ -421,6 +428,7 @@ impl Keyspace {
         dbs[db].remove_by(None, graveyard, hash, is_due_too, |slot| {
             cut.count_unkept(number, slot);
             changes.record(db as u16, Event::EXPIRED, slot.key());
+            effects.delete(db, slot.key());
             if let Some(deadline) = slot.deadline() {
                 lag.add(now.since(deadline.0), 1);
             }
@@ -439,6 +447,7 @@ impl Keyspace {
         let Keyspace {
             dbs,
             changes,
+            effects,
             lag,
             graveyard,
             stats,
@@ -457,10 +466,11 @@ impl Keyspace {
         };
         let mut losses = Losses {
             changes,
+            effects,
             lag,
             expired,
             now,
-            db: db as u16,
+            db,
             is_reported: false,
         };
         if fields::is_dead(slot, now) {
@@ -474,12 +484,13 @@ impl Keyspace {
         let mut is_over = true;
         if fields::may_be_due(slot, now) {
             Db::preserve(cut, number, slot);
-            let key = if losses.changes.is_heard(Event::HEXPIRED) {
+            let is_named = losses.changes.is_heard(Event::HEXPIRED) || losses.effects.are_heard();
+            let key = if is_named {
                 slot.key().to_vec()
             } else {
                 Vec::new()
             };
-            let gone = |deadline| losses.field(&key, deadline);
+            let gone = |field: &[u8], deadline| losses.field(&key, field, deadline);
             is_over = fields::expire(slot, now, FIELDS_PER_STEP, gone);
         }
         if is_over {
@@ -765,6 +776,19 @@ impl Keyspace {
         }
     }
 
+    /// Records effects by which all that was there is replaced by all that is here now.
+    pub fn restate(&mut self, reading: &Reading) {
+        let Keyspace { dbs, effects, .. } = self;
+        if !effects.are_heard() {
+            return;
+        }
+        effects.record(0, [b"FLUSHALL".as_slice()]);
+        for (number, db) in dbs.iter().enumerate() {
+            db.table
+                .for_each(|slot| restate::restate(effects, number, slot, reading));
+        }
+    }
+
     /// Adds a key from a snapshot. A key that is there already is replaced; true if so.
     /// `hash` comes from [`Keyspace::look_ahead`].
     pub fn load(
@@ -933,6 +957,26 @@ impl Live<'_> {
     /// Longer no string may become, in bytes.
     pub fn string_bytes_max(&self) -> usize {
         self.space.string_bytes_max
+    }
+
+    /// Whether anybody hears of effects.
+    #[inline(always)]
+    pub fn is_followed(&self) -> bool {
+        self.space.effects.are_heard()
+    }
+
+    /// Records a command that has the effect of the running one; see [`effect`].
+    #[inline]
+    pub fn effect<'a>(&mut self, args: impl IntoIterator<Item = &'a [u8]>) {
+        self.space.effects.record(self.db, args);
+    }
+
+    /// The same of a command that ends with a deadline, in milliseconds of Unix time.
+    pub fn effect_until<const N: usize>(&mut self, args: [&[u8]; N], deadline: Deadline) {
+        if self.is_followed() {
+            let moment = expiretime_ms(deadline, self.reading).to_string();
+            self.effect(args.into_iter().chain([moment.as_bytes()]));
+        }
     }
 
     /// A random number generator.
@@ -1262,6 +1306,7 @@ impl Live<'_> {
     /// setting `expire-past-event` says.
     pub fn remove_as_past(&mut self, key: &[u8]) {
         if self.remove(key) {
+            self.space.effects.delete(self.db, key);
             let event = if self.space.past_is_expired {
                 self.space.stats.expired_lazily += 1;
                 Event::EXPIRED
@@ -1357,17 +1402,11 @@ impl Live<'_> {
 
     /// Calls `found` for every living key, in no order. Dead ones are left to the expiry job.
     pub fn for_each(&self, mut found: impl FnMut(&Slot)) {
-        let mut walk = table::Walk::default();
-        while !walk.is_done() {
-            self.space.dbs[self.db]
-                .table
-                .walk(&mut walk, usize::MAX / 2, |slot| {
-                    if !self.is_dead(slot) {
-                        found(slot);
-                    }
-                    true
-                });
-        }
+        self.space.dbs[self.db].table.for_each(|slot| {
+            if !self.is_dead(slot) {
+                found(slot);
+            }
+        });
     }
 
     /// A random living key, uniformly among the living unless nearly all keys are dead.

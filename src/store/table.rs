@@ -544,6 +544,17 @@ impl Table {
         })
     }
 
+    /// Calls `found` for every entry, dead or alive, in no order.
+    pub fn for_each(&self, mut found: impl FnMut(&Slot)) {
+        let mut walk = Walk::default();
+        while !walk.is_done() {
+            self.walk(&mut walk, usize::MAX / 2, |slot| {
+                found(slot);
+                true
+            });
+        }
+    }
+
     /// Calls `found` for the entries of up to `buckets` buckets, as long as it returns true, and
     /// moves `walk` on, in directory order, prefetching ahead. A segment that was split, merged or
     /// rebuilt since the last step is walked again from its start, so an entry may be met twice but

@@ -182,14 +182,14 @@ pub fn to_dated(hash: &[u8]) -> Option<Vec<u8>> {
     Some(dated)
 }
 
-/// The living fields of a dated hash, not filed, and the deadlines of the dead.
-pub fn without_dead(hash: &[u8], now: UnixMillis) -> (Vec<u8>, Vec<Deadline>) {
+/// The living fields of a dated hash, not filed, and the dead ones with their deadlines.
+pub fn without_dead(hash: &[u8], now: UnixMillis) -> (Vec<u8>, Vec<(StringRef<'_>, Deadline)>) {
     let mut living = NOT_FILED.to_vec();
     living.extend_from_slice(packed::EMPTY);
     let mut dead = Vec::new();
     for element in HashRef::new(Form::Dated(hash), ALL_LIVE).iter() {
         match element.deadline.filter(|_| element.is_dead(now)) {
-            Some(deadline) => dead.push(deadline),
+            Some(deadline) => dead.push((element.member, deadline)),
             None => push(&mut living, element),
         }
     }
@@ -586,7 +586,8 @@ mod tests {
         assert_eq!(read(Form::Dated(&hash)).deadline(b"c"), Some(at(9)));
         assert!(!remove_from_small(&mut hash, Shape::Dated, b"longer"));
         let (living, dead) = without_dead(&hash, UnixMillis(5));
-        assert_eq!(dead, [Deadline(UnixMillis(5))]);
+        let dead: Vec<_> = dead.iter().map(|(field, at)| (&**field, at.0.0)).collect();
+        assert_eq!(dead, [(b"a".as_slice(), 5)]);
         assert_eq!(hash_at(&living, 4), (b"b2clonger".to_vec(), 2, false));
         let mut rng = SmallRng::seed_from_u64(1);
         let big = read(Form::Dated(&hash)).to_big(Placement::new(&mut rng));

@@ -739,13 +739,13 @@ impl Members {
         is_due(dated.latest, now) || dated.spans.iter().all(is_dead)
     }
 
-    /// Removes due elements, handing their deadlines to `gone`, until about `limit` elements were
-    /// looked at; true if no element is due any more.
+    /// Removes due elements, handing them and their deadlines to `gone`, until about `limit` elements
+    /// were looked at; true if no element is due any more.
     pub fn expire(
         &mut self,
         now: UnixMillis,
         limit: usize,
-        mut gone: impl FnMut(Deadline),
+        mut gone: impl FnMut(&[u8], Deadline),
     ) -> bool {
         let mut looked_at = 0;
         while let Some(dated) = &mut self.dated {
@@ -998,7 +998,7 @@ mod tests {
                 9 => now = now.plus(rng.random_range(0..20)),
                 10 if step % 40 < 5 => {
                     let mut gone = Vec::new();
-                    let is_over = fields.expire(now, 500, |deadline| gone.push(deadline));
+                    let is_over = fields.expire(now, 500, |_, deadline| gone.push(deadline));
                     assert!(gone.iter().all(|&deadline| is_due(deadline, now)));
                     let has_gone = |field: &[u8]| fields.get(fields.hash(field), field).is_none();
                     twin.retain(|field, _| !has_gone(field));
@@ -1052,7 +1052,7 @@ mod tests {
             .count();
         assert_eq!(fields.volatile(), volatile);
         let mut gone = 0;
-        while !fields.expire(end, 1, |_| gone += 1) {}
+        while !fields.expire(end, 1, |_, _| gone += 1) {}
         fields.check();
         assert_eq!((gone, fields.len()), (volatile, twin.len() - volatile));
         assert_eq!((fields.volatile(), fields.soonest()), (0, None));

@@ -548,18 +548,18 @@ impl Segment {
         (dead, span)
     }
 
-    /// Removes the due records, handing their deadlines to `gone`.
+    /// Removes the due records, handing them and their deadlines to `gone`.
     pub(super) fn expire(
         &mut self,
         now: UnixMillis,
         placement: Placement,
-        mut gone: impl FnMut(Deadline),
+        mut gone: impl FnMut(&[u8], Deadline),
     ) {
         let records = &mut self.records;
         self.table.retain(|&mut at| match records.deadline(at) {
             Some(deadline) if is_due(deadline, now) => {
+                gone(&records.string(records.member(at)), deadline);
                 records.forget(at);
-                gone(deadline);
                 false
             }
             _ => true,

@@ -26,8 +26,8 @@ const NUMBER_BITS: [u32; 2] = [6, 12];
 const STEP_KINDS: usize = KINDS + 1;
 
 /// A server, its model and the source of what happens to both.
-struct Pair {
-    sim: Sim,
+pub struct Pair {
+    pub sim: Sim,
     model: Model,
     rng: SmallRng,
     /// Whose requests they are.
@@ -44,7 +44,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(dir: &TempDir, seed: u64) -> Pair {
+    pub fn new(dir: &TempDir, seed: u64) -> Pair {
         let is_large = seed % 4 == 3;
         let model = Model {
             now: START,
@@ -169,15 +169,17 @@ impl Pair {
         }
     }
 
-    /// One random request, or time passing.
-    fn step(&mut self) {
+    /// One random request, or time passing; the request.
+    pub fn step(&mut self) -> String {
         let kind = self.kind();
         if kind >= KINDS {
-            return self.advance();
+            self.advance();
+            return String::new();
         }
         let words = self.words(kind);
         let (request, expected) = self.model.request(kind, &words);
         assert_reply(&request, &self.run(&request), &expected);
+        request
     }
 
     /// A request whose reply is not looked at.
@@ -263,7 +265,7 @@ fn a_background_save_shows_the_instant_it_began() {
             pair.sim.expect(&request, "+OK");
             pair.model.set(&format!("filler{i}"), "v", None);
         }
-        (0..500).for_each(|_| pair.step());
+        (0..500).for_each(|_| drop(pair.step()));
         pair.sim.jobs();
         let mut at_cut = pair.model.clone();
         assert!(pair.sim.engine.begin_save().expect("a thread"));

@@ -1,0 +1,344 @@
+//! The log of effects: a second keyspace that gets nothing else holds what the first one does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mayfly::command::row::flag;
+use mayfly::command::table;
+use mayfly::config::Permission;
+use mayfly::store::collection::for_each_element;
+use mayfly::store::entry::Slot;
+use mayfly::value::Kind;
+
+use crate::model::Pair;
+use crate::sim::{Sim, TempDir};
+
+const SEEDS: u64 = 12;
+const STEPS: usize = 2_000;
+const COMPARE_EVERY: usize = 20;
+
+/// A server that carries out effects and whose time stands still, so that it removes nothing.
+struct Follower {
+    sim: Sim,
+    db: usize,
+}
+
+impl Follower {
+    /// One that knows nothing of the server it follows but what is still to come.
+    fn of(leader: &mut Sim) -> Follower {
+        leader.engine.keyspace.effects.listen(true);
+        leader.engine.config.debug_command = Permission::Yes;
+        let mut sim = Sim::new();
+        sim.engine.config.debug_command = Permission::Yes;
+        Follower { sim, db: 0 }
+    }
+
+    /// Carries out what has happened; how many effects that were, and in words.
+    fn follow(&mut self, leader: &mut Sim) -> Vec<String> {
+        let effects = &mut leader.engine.keyspace.effects;
+        let mut words = Vec::new();
+        for (db, args) in effects.iter() {
+            if self.db != db {
+                self.sim.expect(&format!("select {db}"), "+OK");
+                self.db = db;
+            }
+            let text = String::from_utf8_lossy(&args.join(&b' ')).into_owned();
+            let reply = self.sim.ask(&args);
+            let reply = String::from_utf8_lossy(&reply);
+            assert!(!reply.starts_with('-'), "{text}: {reply}");
+            words.push(text);
+        }
+        effects.clear();
+        words
+    }
+
+    fn assert_same(&mut self, leader: &mut Sim) {
+        assert_eq!(picture(&self.sim), picture(leader));
+        let behind = leader.engine.reading.now.0 - self.sim.engine.reading.now.0;
+        self.sim.clock.advance_ms(behind as u64);
+        assert_eq!(self.sim.run("debug digest"), leader.run("debug digest"));
+    }
+}
+
+/// All keys with their values and deadlines, what is dead and not yet removed included.
+fn picture(sim: &Sim) -> BTreeMap<(usize, Vec<u8>), String> {
+    let mut keys = BTreeMap::new();
+    for db in 0..sim.engine.keyspace.databases() {
+        sim.engine.keyspace.db(db).table.for_each(|slot| {
+            keys.insert((db, slot.key().to_vec()), value(slot));
+        });
+    }
+    keys
+}
+
+fn value(slot: &Slot) -> String {
+    let mut elements = Vec::new();
+    match slot.string() {
+        Some(string) => elements.push(format!("{:?}", String::from_utf8_lossy(string))),
+        None => for_each_element(slot, |element, deadline| {
+            let parts: Vec<_> = element
+                .iter()
+                .map(|part| String::from_utf8_lossy(part).into_owned())
+                .collect();
+            elements.push(format!("{parts:?} {deadline:?}"));
+        }),
+    }
+    if slot.kind() != Kind::List {
+        elements.sort();
+    }
+    format!("{:?} {:?} {elements:?}", slot.kind(), slot.deadline())
+}
+
+/// The commands that the random runs of the model have made, and that had an effect.
+fn follow_the_model(seed: u64) -> BTreeSet<String> {
+    println!("seed {seed}");
+    let dir = TempDir::new();
+    let mut pair = Pair::new(&dir, seed);
+    let mut follower = Follower::of(&mut pair.sim);
+    let mut seen = BTreeSet::new();
+    for step in 1..=STEPS {
+        let request = pair.step();
+        let effects = follower.follow(&mut pair.sim);
+        let name = request.split(' ').next().unwrap_or_default();
+        if !effects.is_empty() {
+            seen.insert(name.to_lowercase());
+        }
+        if step % COMPARE_EVERY == 0 {
+            assert_eq!(picture(&follower.sim), picture(&pair.sim), "{request}");
+        }
+    }
+    follower.assert_same(&mut pair.sim);
+    seen
+}
+
+/// Requests, what they leave, and time passing: `request => effect; effect`, `+5` for 5 ms.
+#[track_caller]
+fn transcript(leader: &mut Sim, follower: &mut Follower, text: &str) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (request, expected) = line.split_once("=>").unwrap_or((line, ""));
+        let request = request.trim();
+        match request.strip_prefix('+') {
+            Some(ms) => leader.advance(ms.parse().expect("a number of milliseconds")),
+            None => {
+                let reply = leader.run(request);
+                assert!(!reply.starts_with('-'), "{request}: {reply}");
+                seen.insert(request.split(' ').next().unwrap_or_default().to_owned());
+            }
+        }
+        assert_eq!(
+            follower.follow(leader).join("; "),
+            expected.trim(),
+            "{line}"
+        );
+        assert_eq!(picture(&follower.sim), picture(leader), "{line}");
+    }
+    seen
+}
+
+/// What does not say when, or what, is put so that it does.
+const REWRITTEN: &str = "
+    set k v                             => set k v
+    set k v ex 10                       => SET k v PXAT 1700000010000
+    set k v px 5 nx                     =>
+    set k w xx get keepttl              => SET k w KEEPTTL
+    get k                               =>
+    getex k px 700                      => PEXPIREAT k 1700000000700
+    getex k persist                     => PERSIST k
+    getex k exat 1                      => DEL k
+    setex k 10 v                        => SET k v PXAT 1700000010000
+    psetex k 10 v                       => SET k v PXAT 1700000000010
+    +20                                 => DEL k
+    msetex 2 a 1 b 2 px 9               => SET a 1 PXAT 1700000000029; SET b 2 PXAT 1700000000029
+    incrbyfloat a 0.5                   => SET a 1.5 KEEPTTL
+    increx b ex 5                       => SET b 3 PXAT 1700000005020
+    increx c byfloat 2.5                => SET c 2.5 KEEPTTL
+    increx b persist                    => SET b 4
+    expire b 3                          => PEXPIREAT b 1700000003020
+    pexpire b 3 xx                      => PEXPIREAT b 1700000000023
+    expireat b 1800000000               => PEXPIREAT b 1800000000000
+    pexpireat b 1800000000001 gt        => PEXPIREAT b 1800000000001
+    pexpireat b 1700000000020           => DEL b
+    expire b 10                         =>
+    del a b c                           => del a b c
+    hset h f 1 g 2 i 3                  => hset h f 1 g 2 i 3
+    hexpire h 5 fields 3 f x g          => HPEXPIREAT h 1700000005020 FIELDS 2 f g
+    hpexpire h 7 fields 1 f             => HPEXPIREAT h 1700000000027 FIELDS 1 f
+    hincrbyfloat h f 0.5                => HSET h f 1.5; HPEXPIREAT h 1700000000027 FIELDS 1 f
+    hincrbyfloat h j 0.5                => HSET h j 0.5
+    hexpireat h 1800000000 fields 1 i   => HPEXPIREAT h 1800000000000 FIELDS 1 i
+    hpexpireat h 1 fields 1 i           => HDEL h i
+    hgetex h persist fields 2 g j       => HPERSIST h FIELDS 1 g
+    hgetex h px 70 fields 1 g           => HPEXPIREAT h 1700000000090 FIELDS 1 g
+    hgetex h fields 1 g                 =>
+    hsetex h px 9 fields 1 l 1          => HSETEX h PXAT 1700000000029 FIELDS 1 l 1
+    hsetex h keepttl fields 1 l 2       => HSETEX h KEEPTTL FIELDS 1 l 2
+    hsetex h fnx fields 1 l 2           =>
+    hsetex h pxat 5 fields 1 m 2        => HDEL h m
+    +20                                 => HDEL h f; HDEL h l
+    +100                                => HDEL h g
+    del h                               => del h
+    hsetex h px 9 fields 2 a 1 b 1      => HSETEX h PXAT 1700000000149 FIELDS 2 a 1 b 1
+    +20                                 => DEL h
+    sadd s a                            => sadd s a
+    spop s                              => SREM s a
+    sadd s a b                          => sadd s a b
+    spop s 5                            => DEL s
+    spop s                              =>
+    rpush l b a c d e                   => rpush l b a c d e
+    sort l alpha limit 0 2              =>
+    sort l alpha limit 0 2 store m      => DEL m; RPUSH m a b
+    sort x store m                      => DEL m
+    blpop x l 0                         => LPOP l
+    brpop l 0                           => RPOP l
+    blmove l m left right 0             => LMOVE l m LEFT RIGHT
+    brpoplpush l m 0                    => LMOVE l m RIGHT LEFT
+    blmpop 0 2 x m left count 5         => LMPOP 2 x m left count 5
+    zadd z 1 a 2 b 3 c 4 d              => zadd z 1 a 2 b 3 c 4 d
+    bzpopmin z 0                        => ZPOPMIN z
+    bzpopmax z 0                        => ZPOPMAX z
+    bzmpop 0 1 z min                    => ZMPOP 1 z min
+";
+
+/// What others leave is what they are, in the database they are in, if they change anything.
+const VERBATIM: &str = "
+    set k v                             => set k v
+    setnx k w                           =>
+    setnx n w                           => setnx n w
+    move k 1                            => move k 1
+    select 1                            =>
+    append k w                          => append k w
+    set e v px 5                        => SET e v PXAT 1700000000165
+    set f v px 5                        => SET f v PXAT 1700000000165
+    swapdb 0 1                          => swapdb 0 1
+    select 0                            =>
+    debug populate 2 p                  => SET p:0 value:0; SET p:1 value:1
+    copy k c db 3                       => copy k c db 3
+    multi                               =>
+    persist k                           =>
+    rename k r                          =>
+    sadd t v                            =>
+    exec                                => rename k r; sadd t v
+    persist e                           => persist e
+    getset e w                          => getset e w
+    mset a 1 b 2                        => mset a 1 b 2
+    msetnx a 2 d 3                      =>
+    msetnx d 3                          => msetnx d 3
+    incrby a 5                          => incrby a 5
+    decrby a 2                          => decrby a 2
+    decr a                              => decr a
+    delex a ifeq 4                      =>
+    delex a ifeq 3                      => delex a ifeq 3
+    unlink b x                          => unlink b x
+    unlink x                            =>
+    hmset h f 1                         => hmset h f 1
+    rpush l a b c                       => rpush l a b c
+    rpoplpush l m                       => rpoplpush l m
+    lmpop 1 l right count 2             => lmpop 1 l right count 2
+    zadd z 1 a                          => zadd z 1 a
+    zmpop 2 x z min                     => zmpop 2 x z min
+    expire e 1                          => PEXPIREAT e 1700000001160
+    flushdb                             => flushdb
+    flushdb                             =>
+    select 3                            =>
+    flushall                            => flushall
+";
+
+#[test]
+fn a_keyspace_that_gets_the_effects_is_the_same() {
+    let mut leader = Sim::new();
+    let mut follower = Follower::of(&mut leader);
+    let mut seen = transcript(&mut leader, &mut follower, REWRITTEN);
+    leader.run("flushall");
+    follower.follow(&mut leader);
+    seen.extend(transcript(&mut leader, &mut follower, VERBATIM));
+    follower.assert_same(&mut leader);
+    for seed in 0..SEEDS {
+        seen.extend(follow_the_model(seed));
+    }
+    // None is forgotten.
+    let all = table().commands().map(|number| table().entry(number));
+    let writing = all.filter(|entry| entry.is(flag::WRITE));
+    let unseen: Vec<_> = writing
+        .map(|entry| entry.row.name)
+        .filter(|name| !seen.contains(*name))
+        .collect();
+    assert!(unseen.is_empty(), "{unseen:?}");
+}
+
+#[test]
+fn what_a_command_was_not_shown_is_gone_before_its_effect() {
+    let mut leader = Sim::new();
+    let mut follower = Follower::of(&mut leader);
+    leader.run("sadd live a b");
+    leader.run("sadd dead a b c");
+    leader.run("pexpire dead 5");
+    leader.run("hset h f 1 g 1");
+    leader.run("hpexpire h 5 fields 1 f");
+    follower.follow(&mut leader);
+    leader.clock.advance_ms(5);
+    leader.run("sunionstore to live dead");
+    leader.run("hincrby h f 1");
+    assert_eq!(
+        follower.follow(&mut leader),
+        [
+            "DEL dead",
+            "sunionstore to live dead",
+            "HDEL h f",
+            "hincrby h f 1"
+        ]
+    );
+    follower.assert_same(&mut leader);
+}
+
+#[test]
+fn a_client_that_waited_leaves_what_it_took() {
+    let mut leader = Sim::new();
+    let mut follower = Follower::of(&mut leader);
+    let waiting = leader.connect();
+    leader.run_as(waiting, "blmove from to left right 0");
+    leader.run("rpush from a b");
+    assert_eq!(
+        follower.follow(&mut leader),
+        ["rpush from a b", "LMOVE from to LEFT RIGHT"]
+    );
+    follower.assert_same(&mut leader);
+}
+
+#[test]
+fn after_a_reload_all_is_said_anew() {
+    let dir = TempDir::new();
+    let mut leader = Sim::saving_in(&dir, 1);
+    let mut follower = Follower::of(&mut leader);
+    for request in [
+        "set s v px 100",
+        "set dead v px 1",
+        "rpush l a b",
+        "sadd t 1 2 x",
+        "zadd z 0.1 a -inf b",
+        "hset h f 1 g 2",
+        "hpexpire h 50 fields 1 f",
+    ] {
+        leader.run(request);
+    }
+    leader.run("select 5");
+    leader.run("debug populate 3000");
+    leader.run("sunionstore big nothing");
+    (0..3_000).for_each(|i| drop(leader.run(&format!("zadd big {i} m{i}"))));
+    follower.follow(&mut leader);
+    leader.clock.advance_ms(1);
+    leader.expect("debug reload", "+OK");
+    assert_eq!(follower.follow(&mut leader)[0], "FLUSHALL");
+    follower.assert_same(&mut leader);
+}
+
+#[test]
+fn nothing_is_kept_that_nobody_asked_for() {
+    let mut sim = Sim::new();
+    sim.run("set k v px 1");
+    sim.run("hset h f v");
+    sim.run("hpexpire h 1 fields 1 f");
+    sim.run("spop s 3");
+    sim.advance(100);
+    assert_eq!(sim.engine.keyspace.effects.iter().count(), 0);
+    assert_eq!(sim.run("dbsize"), ":0");
+}
