@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mayfly::clock::{Clock, Source, SystemClock};
-use mayfly::command::config::read_included;
+use mayfly::command::server::config::read_included;
 use mayfly::config::{self, Config, ExpireClock};
 use mayfly::engine::{Engine, memory};
 use mayfly::server::{Server, listener, logging};
@@ -243,7 +243,7 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         system.machine().to_string_lossy()
     );
     engine.identity.startup_bytes = memory::figures().allocated;
-    mayfly::command::config::apply_all(&mut engine);
+    mayfly::command::server::config::apply_all(&mut engine);
     let signals = take_signals().map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);
     for fault in memory::build_faults() {

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use super::Handler::{Data, Engine as OnEngine};
-use super::args::Args;
-use super::blocking::{take_or_wait, timeout_ms};
-use super::caller::Caller;
-use super::reply_string;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::dispatch::wait::{take_or_wait, timeout_ms};
+use crate::command::reply_string;
+use crate::command::table::row::Handler::{Data, Engine as OnEngine};
+use crate::command::table::row::*;
 use crate::engine::Engine;
 use crate::engine::blocking::{Nothing, Wait};
 use crate::resp::error::CommandError;

@@ -4,11 +4,10 @@
 //! left: channels and patterns together, shard channels apart. Confirmations are given to clients
 //! that want no replies, too.
 
-use super::Handler;
-use super::args::Args;
-use super::caller::Caller;
-use super::introspect;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::server::introspect;
+use crate::command::table::row::{Handler, *};
 use crate::engine::Engine;
 use crate::engine::pubsub::Topic;
 use crate::engine::session::Replies;

@@ -7,10 +7,10 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::Handler::Data;
-use super::args::{Args, RepeatedDraws, draws_from};
-use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
-use super::row::*;
+use crate::command::dispatch::args::{Args, RepeatedDraws, draws_from};
+use crate::command::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;

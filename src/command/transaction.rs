@@ -1,18 +1,17 @@
 //! Transactions: MULTI queues commands, EXEC runs them with nobody in between and time standing
 //! still, WATCH makes EXEC answer nil if a key has changed since.
 //!
-//! The queue belongs to the session; [`super::dispatch`] fills it. What the commands of a
+//! The queue belongs to the session; [`crate::command::dispatch`] fills it. What the commands of a
 //! transaction change is published after each of them, in order; what that pushes to the client
 //! itself follows the reply of EXEC.
 //!
 //! Redis: CLIENT REPLY OFF and SKIP inside a transaction leave an array that is shorter than it
 //! says. Here the reply of EXEC is whole, or suppressed as a whole.
 
-use super::Handler;
-use super::args::Args;
-use super::caller::Caller;
-use super::dispatch;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::call::call;
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::row::{Handler, *};
 use crate::engine::Engine;
 use crate::engine::session::{SessionKey, Transaction};
 use crate::resp::error::CommandError;
@@ -154,7 +153,7 @@ fn exec(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<(),
         // The queue keeps its length, which CLIENT INFO shows.
         let queued = std::mem::take(&mut engine.sessions[caller.session].multi.queue[at]);
         let args = Args::new(queued.source(), &queued.ranges);
-        dispatch::call(engine, caller, queued.row, args);
+        call(engine, caller, queued.row, args);
     }
     caller.may_wait = true;
     discard_transaction(engine, caller.session);

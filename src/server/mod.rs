@@ -35,7 +35,7 @@ use signal_hook_mio::v1_0::Signals;
 
 use crate::clock::Clock;
 use crate::command::dispatch;
-use crate::command::snapshot::{StopSignal, request_shutdown};
+use crate::command::server::snapshot::{StopSignal, request_shutdown};
 use crate::config::SetError;
 use crate::engine::session::{Closing, SessionKey, is_local};
 use crate::engine::{Engine, Origin, Reconfigure};
@@ -126,7 +126,7 @@ impl<'a> Server<'a> {
             self.flush();
             self.engine.run_jobs(self.clock, is_idle);
             // Those that the end of a CLIENT PAUSE lets go on.
-            dispatch::serve_waiting(&mut self.engine);
+            dispatch::wait::serve_waiting(&mut self.engine);
             // What the jobs had to tell: events, and the replies of those they let go on.
             self.flush();
             self.close();

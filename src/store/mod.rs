@@ -555,7 +555,17 @@ impl Keyspace {
         if self.is_frozen {
             return 0;
         }
-        self.settle_dead_hashes(db, reading, limit);
+        let hashes = self.settle_dead_hashes(db, reading, limit);
+        let keys = self.settle_due_keys(db, reading, limit);
+        let indexes = [&self.dbs[db].index, &self.dbs[db].fields];
+        if hashes + keys > 0 || indexes.iter().any(|index| index.ripe_len() > 0) {
+            // It has something else to do now, at another time.
+            self.schedule.note(db);
+        }
+        keys
+    }
+
+    fn settle_due_keys(&mut self, db: usize, reading: &Reading, limit: usize) -> usize {
         self.dbs[db].index.advance(reading.now);
         if self.dbs[db].index.due_len_max() > limit {
             return 0;
@@ -588,11 +598,11 @@ impl Keyspace {
     }
 
     /// Removes the hashes that are dead because all their fields are due, in the same way.
-    fn settle_dead_hashes(&mut self, db: usize, reading: &Reading, limit: usize) {
+    fn settle_dead_hashes(&mut self, db: usize, reading: &Reading, limit: usize) -> usize {
         let index = &mut self.dbs[db].fields;
         index.advance(reading.now);
         if index.is_empty() || index.due_len_max() > limit {
-            return;
+            return 0;
         }
         let mut drawn = Vec::new();
         index.draw_ripe(&mut self.rng, limit, &mut drawn);
@@ -605,6 +615,7 @@ impl Keyspace {
                 self.expire_fields(db, (item, hash), reading.now, false);
             }
         }
+        drawn.len()
     }
 
     /// Asks for the entries of drawn items, all probes first, so that their misses overlap.

@@ -739,8 +739,8 @@ impl Members {
         is_due(dated.latest, now) || dated.spans.iter().all(is_dead)
     }
 
-    /// Removes due elements, handing them and their deadlines to `gone`, until about `limit` elements
-    /// were looked at; true if no element is due any more.
+    /// Removes due elements, handing them and their deadlines to `gone`, until about `limit`
+    /// elements were looked at; true if no element is due any more.
     pub fn expire(
         &mut self,
         now: UnixMillis,

@@ -240,3 +240,23 @@ fn coarse_buckets_of_many_databases_are_refiled_in_time() {
     assert!(lag_ms <= 24, "{lag_ms}");
     sim.engine.keyspace.check();
 }
+
+#[test]
+fn what_info_removes_is_not_waited_for() {
+    let mut sim = Sim::new();
+    for request in [
+        "set k v px 2",
+        "select 1",
+        "set k v px 3",
+        "hset h f v",
+        "hpexpire h 2 fields 1 f",
+    ] {
+        sim.run(request);
+    }
+    sim.jobs();
+    sim.clock.advance_ms(3);
+    assert!(!sim.run("info keyspace").contains("keys="));
+    sim.engine.keyspace.check();
+    sim.jobs();
+    sim.engine.keyspace.check();
+}

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mayfly::command::row::flag;
-use mayfly::command::table;
+use mayfly::command::table::row::flag;
+use mayfly::command::table::table;
 use mayfly::config::Permission;
 use mayfly::store::collection::for_each_element;
 use mayfly::store::entry::Slot;

@@ -69,7 +69,7 @@ impl Sim {
         let mut clock = ManualClock::new(UnixMillis(START));
         let reading = clock.read();
         let mut engine = Engine::new(config, reading, seed);
-        mayfly::command::config::apply_all(&mut engine);
+        mayfly::command::server::config::apply_all(&mut engine);
         let client = engine.connect(Origin::default());
         Sim {
             engine,

@@ -6,9 +6,9 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Handler::Data;
-use super::args::Args;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;

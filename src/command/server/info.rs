@@ -11,12 +11,12 @@
 use std::fmt::{Display, Write};
 use std::fs;
 
-use super::Handler::Engine as OnEngine;
-use super::args::Args;
-use super::caller::Caller;
-use super::row::*;
-use super::table;
 use crate::clock::UnixMillis;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::row::Handler::Engine as OnEngine;
+use crate::command::table::row::*;
+use crate::command::table::table;
 use crate::config::ExpireClock;
 use crate::engine::Engine;
 use crate::engine::memory::{Figures, build_faults};

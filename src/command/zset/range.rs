@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::Handler::Data;
-use super::args::Args;
-use super::row::*;
-use super::zset::{Shape, member_interval, score_interval};
-use super::zset_combine::{Records, store};
+use crate::command::dispatch::args::Args;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
+use crate::command::zset::combine::{Records, store};
+use crate::command::zset::{Shape, member_interval, score_interval};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;

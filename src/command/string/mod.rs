@@ -1,19 +1,25 @@
 //! Strings.
 //!
 //! A string is stored as the bytes it was given; whether it is an integer is found out when it
-//! matters. Options that set a deadline are read by [`super::expire::TtlOption`].
+//! matters. Options that set a deadline are read by [`crate::command::key::expire::TtlOption`].
+//!
+//! Conditions on values are in [`compare`], a counter with bounds in [`increx`].
 //!
 //! Redis: values are encoded as int, embstr or raw; here OBJECT ENCODING derives those names.
 
+pub mod compare;
+
+pub mod increx;
+
 use bytes::Bytes;
 
-use super::Handler::Data;
-use super::args::Args;
-use super::expire::TtlOption;
-use super::reply_string;
-use super::row::*;
-use super::string_compare::Comparison;
 use crate::clock::Reading;
+use crate::command::dispatch::args::Args;
+use crate::command::key::expire::TtlOption;
+use crate::command::reply_string;
+use crate::command::string::compare::Comparison;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::expiry::{Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;

@@ -7,19 +7,22 @@
 //! Redis: DBSIZE counts expired keys; here it does not, unless active expiry has been switched off
 //! with DEBUG SET-ACTIVE-EXPIRE.
 
-use super::Handler::{Container, Data, Engine as OnEngine};
-use super::args::Args;
-use super::caller::Caller;
-use super::reply_help;
-use super::row::*;
+pub mod expire;
+
+pub mod sort;
+
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::reply_help;
+use crate::command::table::row::Handler::{Container, Data, Engine as OnEngine};
+use crate::command::table::row::*;
 use crate::engine::Engine;
 use crate::expiry::ALL_LIVE;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
-use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::collection;
 use crate::store::entry::Slot;
+use crate::store::{Live, collection};
 use crate::value::Kind;
 use crate::value::glob::Glob;
 use crate::value::number::is_canonical_i64;

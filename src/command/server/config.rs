@@ -9,19 +9,20 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::Handler::{Container, Engine as OnEngine};
-use super::args::Args;
-use super::caller::Caller;
-use super::reply_help;
-use super::row::*;
-use crate::config::{
-    Config, NamedFile, PastEvent, SetError, UNKNOWN_SETTING, find, snapshot_note, without_effect,
-};
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::reply_help;
+use crate::command::table::row::Handler::{Container, Engine as OnEngine};
+use crate::command::table::row::*;
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::collection::Limits;
 use crate::value::glob;
+
+use crate::config::{
+    Config, NamedFile, PastEvent, SetError, UNKNOWN_SETTING, find, snapshot_note, without_effect,
+};
 
 /// The commands on settings.
 pub const COMMANDS: &[Row] = &[Row {

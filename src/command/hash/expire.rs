@@ -8,14 +8,14 @@
 //! Redis: an expired field still counts until it is removed, with the consequences that
 //! `store::fields` lists. Here it does not exist.
 
-use super::Handler::Data;
-use super::args::Args;
-use super::expire::{CONDITION, Conditions, TtlOption};
-use super::hash::FIELD_VALUE;
-use super::reply_string;
-use super::row::*;
-use super::string::{GETEX_EXPIRATION, MSETEX_EXPIRATION};
 use crate::clock::Reading;
+use crate::command::dispatch::args::Args;
+use crate::command::hash::FIELD_VALUE;
+use crate::command::key::expire::{CONDITION, Conditions, TtlOption};
+use crate::command::reply_string;
+use crate::command::string::{GETEX_EXPIRATION, MSETEX_EXPIRATION};
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::expiry::{self, Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;

@@ -5,13 +5,16 @@
 
 use std::ops::Range;
 
-use super::args::Args;
-use super::caller::Caller;
+use super::call::run;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
 use crate::engine::Engine;
-use crate::engine::blocking::{Nothing, Wait};
+use crate::engine::blocking::{Nothing, Ticket, Wait};
+use crate::engine::session::{Queued, SessionKey};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
+use crate::store::entry::Slot;
 use crate::value::long_double::LongDouble;
 use crate::value::number::{is_zero, parse_f64_saturating};
 
@@ -84,4 +87,49 @@ pub fn take_or_wait(
         Nothing::NullArray => reply.null_array(),
     }
     Ok(())
+}
+
+/// Lets clients try again whose keys have changed. During CLIENT PAUSE they go on waiting, as what
+/// they wait for would be taken from its key: their keys stay in line until the pause ends.
+#[inline]
+pub fn serve_waiting(engine: &mut Engine) {
+    if engine.blocking.has_ready() && engine.pause.is_none() {
+        serve_ready_keys(engine);
+    }
+}
+
+/// Serves in the order of the changes, then of arrival. What one client takes may be put where
+/// another waits, so this goes on until nothing moves.
+#[cold]
+fn serve_ready_keys(engine: &mut Engine) {
+    while let Some((db, name)) = engine.blocking.next_ready() {
+        let mut last = Ticket::default();
+        while let Some((ticket, key)) = engine.blocking.next_waiting(db, &name, last) {
+            last = ticket;
+            let live = engine.keyspace.live(db as usize, &engine.reading);
+            let Some(kind) = live.peek(&name).map(Slot::kind) else {
+                break;
+            };
+            if let Some(request) = engine.take_request(key, kind) {
+                try_again(engine, key, &request);
+            }
+        }
+    }
+}
+
+/// Runs the command of a waiting client once more.
+fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
+    let mut output = engine.sessions[key].lend_output();
+    let mark = output.mark();
+    let args = Args::new(request.source(), &request.ranges);
+    let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
+    // It was counted when it came.
+    run(engine, &mut caller, request.row, args);
+    if !engine.still_waits(key) {
+        if engine.unblock(key).is_some_and(|blocked| blocked.is_silent) {
+            output.truncate_to(mark);
+        }
+        engine.make_ready(key);
+    }
+    engine.return_output(key, output);
 }

@@ -7,11 +7,11 @@
 
 use std::cmp::Ordering;
 
-use super::Handler::Data;
-use super::args::Args;
-use super::expire::TtlOption;
-use super::row::*;
-use super::string::set_effect;
+use crate::command::dispatch::args::Args;
+use crate::command::key::expire::TtlOption;
+use crate::command::string::set_effect;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::expiry::{Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;

@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 
 use hashbrown::HashTable;
 
-use super::Handler::Data;
-use super::args::Args;
-use super::key::StringList;
-use super::row::*;
-use super::zset::Shape;
+use crate::command::dispatch::args::Args;
+use crate::command::key::StringList;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
+use crate::command::zset::Shape;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use super::Handler::Engine as OnEngine;
-use super::args::Args;
-use super::caller::Caller;
-use super::digest;
-use super::introspect::wrong_subcommand;
-use super::key;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::key;
+use crate::command::server::digest;
+use crate::command::server::introspect::wrong_subcommand;
+use crate::command::table::row::Handler::Engine as OnEngine;
+use crate::command::table::row::*;
 use crate::engine::Engine;
 use crate::resp::error::CommandError;
 use crate::store::change::Event;
@@ -116,7 +116,7 @@ fn value_digests(
     Ok(())
 }
 
-/// DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]. Without MERGE a key that is both there and in the
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`. Without MERGE a key that is both there and in the
 /// snapshot is an error in Redis; here the snapshot's value wins in both cases and is counted.
 fn reload(
     engine: &mut Engine,
@@ -136,7 +136,7 @@ fn reload(
             }
         }
     }
-    super::snapshot::reload(engine, saves, flushes)?;
+    crate::command::server::snapshot::reload(engine, saves, flushes)?;
     caller.reply().ok();
     Ok(())
 }

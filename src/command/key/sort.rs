@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::Handler::Data;
-use super::args::Args;
-use super::reply_string;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::reply_string;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;

@@ -3,10 +3,10 @@
 //! Redis: SAVE is refused while BGSAVE runs; here it takes the running one's place, as SHUTDOWN
 //! does. BGSAVE inside a transaction takes its cut when the transaction has ended.
 
-use super::Handler::Engine;
-use super::args::Args;
-use super::caller::Caller;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::row::Handler::Engine;
+use crate::command::table::row::*;
 use crate::engine::session::Closing;
 use crate::resp::error::CommandError;
 

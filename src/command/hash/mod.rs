@@ -1,14 +1,17 @@
 //! Hashes.
 //!
 //! A field is given a value by `HashMut::set`, which hides the form the hash has; the deadline of
-//! the key stays as it is. Counters and floats are read and written as in [`super::string`].
+//! the key stays as it is. Counters and floats are read and written as those of strings. What has to
+//! do with the deadlines of fields is in [`expire`].
 
-use super::Handler::Data;
-use super::args::{Args, RepeatedDraws, draws_from};
-use super::hash_expire::deadline_effect;
-use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
-use super::reply_string;
-use super::row::*;
+pub mod expire;
+
+use crate::command::dispatch::args::{Args, RepeatedDraws, draws_from};
+use crate::command::hash::expire::deadline_effect;
+use crate::command::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
+use crate::command::reply_string;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::resp::error::CommandError;
 use crate::resp::reply::{Protocol, Reply};
 use crate::store::Live;

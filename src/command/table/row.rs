@@ -2,8 +2,28 @@
 //! handler. COMMAND, COMMAND DOCS, arity checks, key extraction, refusals while loading, permission
 //! inside MULTI and the fuzz dictionary are all derived from it; nothing repeats it.
 
-use super::Handler;
-use super::args::Args;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::engine::Engine;
+use crate::resp::error::CommandError;
+use crate::resp::reply::Reply;
+use crate::store::Live;
+
+/// A handler that sees one database. It writes its reply last, so that an error is the only reply.
+pub type DataHandler = fn(&mut Live<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
+/// A handler that sees everything.
+pub type EngineHandler = fn(&mut Engine, &mut Caller<'_>, Args<'_>) -> Result<(), CommandError>;
+
+/// What runs a command.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// On the keys of the selected database.
+    Data(DataHandler),
+    /// On the whole engine.
+    Engine(EngineHandler),
+    /// Nothing: it has subcommands.
+    Container,
+}
 
 /// The argument of commands on one member or field, or on several, where the first is.
 pub const MEMBER_AT: usize = 2;

@@ -4,10 +4,10 @@
 //! A deadline that has already come deletes the key at once; which event that gives is the setting
 //! `expire-past-event` (Redis: `del`, Valkey: `expired`).
 
-use super::Handler::Data;
-use super::args::Args;
-use super::row::*;
 use crate::clock::Reading;
+use crate::command::dispatch::args::Args;
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::expiry::{self, Basis, Deadline, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
@@ -171,7 +171,7 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// When a deadline is changed at all.
-pub(super) const CONDITION: &[Arg] = &[
+pub(in crate::command) const CONDITION: &[Arg] = &[
     Arg::word("nx", "NX"),
     Arg::word("xx", "XX"),
     Arg::word("gt", "GT"),
@@ -237,7 +237,7 @@ impl<'a> TtlOption<'a> {
 
 /// Conditions of EXPIRE and HEXPIRE.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Conditions {
+pub(in crate::command) struct Conditions {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -246,7 +246,7 @@ pub(super) struct Conditions {
 
 impl Conditions {
     /// The one condition that HEXPIRE takes; none if the word is none.
-    pub(super) fn of_word(word: &[u8]) -> Option<Conditions> {
+    pub(in crate::command) fn of_word(word: &[u8]) -> Option<Conditions> {
         let mut found = Conditions::default();
         match word.to_ascii_lowercase().as_slice() {
             b"nx" => found.nx = true,
@@ -283,7 +283,7 @@ impl Conditions {
     }
 
     /// Whether they allow `new` for a key that has `old`; no deadline counts as infinite.
-    pub(super) fn allow(&self, old: Option<Deadline>, new: Deadline) -> bool {
+    pub(in crate::command) fn allow(&self, old: Option<Deadline>, new: Deadline) -> bool {
         let is_refused = (self.nx && old.is_some())
             || (self.xx && old.is_none())
             || (self.gt && old.is_none_or(|old| new <= old))

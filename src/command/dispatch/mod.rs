@@ -1,16 +1,14 @@
 //! The only way to a handler.
 //!
+//! ```text
+//! ready clients ─> batch ─> look_ahead ─> admit ─> call ─> reply, effect, changes
+//!                                           │        └───> wait: tried again when a key changes
+//!                                           └─> queued, or refused
+//! ```
+//!
 //! Requests of all ready clients are executed in batches of at most [`BATCH_MAX`], of one pipeline
-//! or of many clients. Before a batch runs, its first keys are hashed and the cache lines of their
-//! probes, then of their entries, are asked for, so that the misses of up to 32 lookups overlap.
-//! (At a million keys: 0.95 us per GET without these passes, 0.26 with them.) A look-ahead is a
-//! hint: a wrong guess costs time, never correctness, and the order within a client is always kept.
-//! Names and keys that follow each other are looked up and hashed once. Then the first members or
-//! fields of those commands that have one are hashed, their segments and their records asked for,
-//! and the hashes kept for the commands; in a set or hash of a million that takes a fifth to a
-//! quarter from SADD, HSET and HGET in pipelines of 64, and as much from SADD in pipelines of 16.
-//! (Asking for each entry only eight requests ahead of its own, to have fewer misses in flight,
-//! gained nothing in runs of redis-benchmark side by side.)
+//! or of many clients, and the order within a client is always kept. Before a batch runs, its keys
+//! are looked ahead for.
 //!
 //! The clock is read before each batch and when the kind of command changes; within a command, and
 //! within EXEC, time stands still. The same readings tell how long each kind of command took.
@@ -18,26 +16,32 @@
 //! Each request gets exactly one reply (but for CLIENT REPLY, and subscriptions, which get one per
 //! channel): refusals included, in Redis' order of checks.
 
-use std::borrow::Cow;
+pub mod caller;
 
-use super::args::{Args, QUOTED_LEN_MAX};
-use super::caller::Caller;
-use super::introspect::unknown_subcommand;
-use super::row::{MEMBER_AT, flag};
-use super::transaction::discard_transaction;
-use super::{Entry, Handler, table};
+pub mod args;
+
+mod look_ahead;
+
+mod admit;
+
+pub mod call;
+
+pub mod wait;
+
 use crate::clock::Clock;
-use crate::engine::blocking::Ticket;
-use crate::engine::metrics::UNKNOWN_NAME_BYTES_MAX;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::row::{MEMBER_AT, flag};
+use crate::command::table::table;
+use crate::engine::Engine;
 use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, SessionKey};
-use crate::engine::{Engine, PauseKind};
-use crate::resp::error::CommandError;
 use crate::resp::output::{Mark, Output};
 use crate::resp::reply::QUEUED;
 use crate::resp::request::ArgRange;
-use crate::store::Keyspace;
-use crate::store::entry::Slot;
-use crate::value::members::Members;
+use admit::{ROW_NONE, admit, is_from_a_browser, is_held_back, note_unknown, refuse, resolve};
+use call::call;
+use look_ahead::look_ahead;
+use wait::serve_waiting;
 
 /// Requests executed between two readings of the clock, and looked ahead at together.
 pub const BATCH_MAX: usize = 32;
@@ -46,8 +50,6 @@ const QUOTA_PER_TURN: usize = 1024;
 /// How long one turn executes requests before the loop looks at its sockets again.
 const TURN_US_MAX: u64 = 5_000;
 
-/// Row number kept in [`crate::engine::session::Request`] for a name that is no command.
-const ROW_NONE: u16 = ROW_UNKNOWN - 1;
 /// A command with at most this many arguments and at most this long a reply takes microseconds, so
 /// a batch of them shares one clock reading.
 const ARGUMENTS_SHORT: usize = 64;
@@ -124,98 +126,6 @@ fn collect_batch(engine: &mut Engine, batch: &mut Vec<(SessionKey, usize)>) {
         if count == 0 && session.input.error.is_none() {
             batch.pop();
         }
-    }
-}
-
-/// The look-ahead passes over a batch: two over the first keys, one over the first members of those
-/// commands that have one.
-fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
-    let Engine {
-        sessions, keyspace, ..
-    } = engine;
-    let table = table();
-    let mut has_members = false;
-    for &(key, count) in batch {
-        let session = &mut sessions[key];
-        let db = session.db;
-        let (requests, args, source) = session.input.upcoming(count);
-        let mut last_name: (&[u8], u16) = (b"", ROW_NONE);
-        let mut last_key: Option<(&[u8], u64)> = None;
-        for request in requests {
-            let ranges = request.ranges(args);
-            let name = ranges[0].of(source);
-            if name != last_name.0 {
-                last_name = (name, table.find(name).unwrap_or(ROW_NONE));
-            }
-            let row = last_name.1;
-            request.row = row;
-            request.hash = None;
-            request.member_hash = None;
-            if row != ROW_NONE {
-                let entry = table.entry(row);
-                has_members |= entry.is(flag::ON_MEMBER);
-                if let Some(spec) = entry.row.keys.first()
-                    && let Some(range) = ranges.get(spec.first_key())
-                {
-                    let key = range.of(source);
-                    // The last byte first: keys that differ do so near their end.
-                    let same =
-                        last_key.filter(|(last, _)| key.last() == last.last() && key == *last);
-                    last_key = same.or_else(|| Some((key, keyspace.look_ahead(db, key))));
-                    request.hash = last_key.map(|(_, hash)| hash);
-                }
-            }
-        }
-    }
-    for &(key, count) in batch {
-        let session = &mut sessions[key];
-        let db = session.db;
-        let (requests, _, _) = session.input.upcoming(count);
-        for request in requests {
-            if let Some(hash) = request.hash {
-                keyspace.look_at_entry(db, hash);
-            }
-        }
-    }
-    if has_members {
-        look_at_members(engine, batch);
-    }
-}
-
-/// The last two passes: over the first members of those commands that have one.
-fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
-    let Engine {
-        sessions, keyspace, ..
-    } = engine;
-    let mut looks: [Option<(&Members, u64)>; BATCH_MAX] = [None; BATCH_MAX];
-    let mut free = looks.iter_mut();
-    for &(key, count) in batch {
-        let session = &mut sessions[key];
-        let db = session.db;
-        let (requests, args, source) = session.input.upcoming(count);
-        // Often many members of one collection follow each other.
-        let mut last = (None, None);
-        for request in requests {
-            let Some(hash) = request.hash else { continue };
-            if !table().entry(request.row).is(flag::ON_MEMBER) {
-                continue;
-            }
-            if last.0 != Some(hash) {
-                last = (Some(hash), keyspace.probable_members(db, hash));
-            }
-            if let Some(members) = last.1
-                && let Some(range) = request.ranges(args).get(MEMBER_AT)
-                && let Some(look) = free.next()
-            {
-                let hash = members.hash(range.of(source));
-                request.member_hash = Some(hash);
-                members.prefetch_segment(hash);
-                *look = Some((members, hash));
-            }
-        }
-    }
-    for (members, hash) in looks.into_iter().flatten() {
-        members.prefetch_record(hash);
     }
 }
 
@@ -333,39 +243,6 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
     engine.make_ready(key);
 }
 
-/// Whether CLIENT PAUSE holds this request back. What would be refused is refused at once.
-///
-/// Redis: CLIENT PAUSE ALL holds CLIENT UNPAUSE back as well, so nobody can take a mistake back.
-#[cold]
-fn is_held_back(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) -> bool {
-    let Ok(number) = admit(engine, key, row, args) else {
-        return false;
-    };
-    let entry = table().entry(number);
-    match engine.pause.map(|pause| pause.kind) {
-        None => false,
-        Some(PauseKind::All) => !entry.is(flag::ENDS_PAUSE),
-        Some(PauseKind::Write) => would_run(engine, key, entry, |entry| {
-            entry.is(flag::WRITE | flag::MAY_REPLICATE)
-        }),
-    }
-}
-
-/// Whether a command is of a kind or, if it is EXEC, would run one of that kind.
-fn would_run(engine: &Engine, key: SessionKey, entry: &Entry, is_it: fn(&Entry) -> bool) -> bool {
-    if !entry.is(flag::RUNS_QUEUE) {
-        return is_it(entry);
-    }
-    let mut queue = engine.sessions[key].multi.queue.iter();
-    queue.any(|queued| is_it(table().entry(queued.row)))
-}
-
-/// A page can make a browser send HTTP to this port, with commands in it: its first words end the
-/// connection, as in Redis.
-fn is_from_a_browser(args: Args<'_>) -> bool {
-    args.is(0, "post") || args.is(0, "host:")
-}
-
 /// Checks a request and runs it, queues it or refuses it. Leaves exactly one reply, or none if
 /// the client wants none.
 fn execute(
@@ -426,71 +303,6 @@ fn execute(
     serve_waiting(engine);
 }
 
-/// Counts and logs a command that does not exist, unless the client has not authenticated.
-#[cold]
-fn note_unknown(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
-    if !engine.sessions[key].is_authenticated {
-        return;
-    }
-    let mut name = args.quoted(0, UNKNOWN_NAME_BYTES_MAX).to_vec();
-    if row != ROW_NONE {
-        name.push(b'|');
-        name.extend_from_slice(args.quoted(1, UNKNOWN_NAME_BYTES_MAX));
-    }
-    let unknown = &mut engine.metrics.unknown;
-    if let Some(name) = unknown.count(&name) {
-        log::warn!("A client asked for the unknown command '{name}' (said once for each name)");
-        if unknown.is_log_full() {
-            log::warn!("Further names of unknown commands are not logged, see INFO");
-        }
-    }
-}
-
-/// Lets clients try again whose keys have changed. During CLIENT PAUSE they go on waiting, as what
-/// they wait for would be taken from its key: their keys stay in line until the pause ends.
-#[inline]
-pub fn serve_waiting(engine: &mut Engine) {
-    if engine.blocking.has_ready() && engine.pause.is_none() {
-        serve_ready_keys(engine);
-    }
-}
-
-/// Serves in the order of the changes, then of arrival. What one client takes may be put where
-/// another waits, so this goes on until nothing moves.
-#[cold]
-fn serve_ready_keys(engine: &mut Engine) {
-    while let Some((db, name)) = engine.blocking.next_ready() {
-        let mut last = Ticket::default();
-        while let Some((ticket, key)) = engine.blocking.next_waiting(db, &name, last) {
-            last = ticket;
-            let live = engine.keyspace.live(db as usize, &engine.reading);
-            let Some(kind) = live.peek(&name).map(Slot::kind) else {
-                break;
-            };
-            if let Some(request) = engine.take_request(key, kind) {
-                try_again(engine, key, &request);
-            }
-        }
-    }
-}
-
-/// Runs the command of a waiting client once more.
-fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
-    let mut output = engine.sessions[key].lend_output();
-    let mark = output.mark();
-    let args = Args::new(request.source(), &request.ranges);
-    let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
-    // It was counted when it came.
-    run(engine, &mut caller, request.row, args);
-    if !engine.still_waits(key) {
-        if engine.unblock(key).is_some_and(|blocked| blocked.is_silent) {
-            output.truncate_to(mark);
-        }
-        engine.make_ready(key);
-    }
-    engine.return_output(key, output);
-}
-
 /// Takes a reply back that the client does not want; what it wants of the next.
 #[cold]
 fn withhold_reply(replies: Replies, sink: &mut Output, mark: Mark) -> Replies {
@@ -505,99 +317,6 @@ fn withhold_reply(replies: Replies, sink: &mut Output, mark: Mark) -> Replies {
     }
 }
 
-/// The number of the row that a request names: of a container's, the subcommand's.
-#[inline]
-fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
-    if row == ROW_NONE {
-        return Err(unknown_command(args));
-    }
-    let table = table();
-    let entry = table.entry(row);
-    if entry.row.subcommands.is_empty() || args.len() == 1 {
-        return Ok(row);
-    }
-    table
-        .find_subcommand(row, args.get(1))
-        .ok_or_else(|| unknown_subcommand(args))
-}
-
-/// The checks before a command, in Redis' order; the number of the row that is to run.
-fn admit(
-    engine: &mut Engine,
-    key: SessionKey,
-    row: u16,
-    args: Args<'_>,
-) -> Result<u16, CommandError> {
-    let number = resolve(row, args)?;
-    let entry = table().entry(number);
-    if !entry.row.takes(args.len()) {
-        return Err(CommandError::WrongArity(entry.full_name()));
-    }
-    let session = &engine.sessions[key];
-    if !session.is_authenticated && !entry.is(flag::NO_AUTH) {
-        return Err(CommandError::text("NOAUTH Authentication required."));
-    }
-    if session.multi.is_open && entry.is(flag::NO_MULTI) {
-        return Err(CommandError::text(
-            "ERR Command not allowed inside a transaction",
-        ));
-    }
-    if session.is_subscriber() && !entry.is(flag::FOR_SUBSCRIBERS) {
-        return Err(CommandError::owned(format!(
-            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
-             are allowed in this context",
-            entry.full_name()
-        )));
-    }
-    let needs_keys = |entry: &Entry| !entry.is(flag::LOADING);
-    if engine.jobs.is_loading() && would_run(engine, key, entry, needs_keys) {
-        return Err(CommandError::Loading);
-    }
-    // PING too, as in Redis: a client that asks whether all is well must be told that it is not.
-    let is_refused = |entry: &Entry| entry.is(flag::WRITE | flag::NEEDS_SAVES);
-    let is_failing = engine.jobs.refuses_writes(&engine.config);
-    if is_failing && would_run(engine, key, entry, is_refused) {
-        return Err(CommandError::text(
-            "MISCONF Errors writing the snapshot to disk; writes are refused because \
-             stop-writes-on-bgsave-error is on. See the log and INFO persistence.",
-        ));
-    }
-    Ok(number)
-}
-
-/// Redis' text for a name that is no command: it echoes the first arguments.
-fn unknown_command(args: Args<'_>) -> CommandError {
-    let mut rest = Vec::new();
-    for i in 1..args.len() {
-        if rest.len() >= QUOTED_LEN_MAX {
-            break;
-        }
-        let arg = args.quoted(i, QUOTED_LEN_MAX - rest.len());
-        rest.extend([b"'", arg, b"' "].concat());
-    }
-    let name = args.quoted(0, QUOTED_LEN_MAX);
-    let after = [b"', with args beginning with: ".as_slice(), &rest].concat();
-    CommandError::owned([b"ERR unknown command '", name, &after].concat())
-}
-
-/// Answers a request that does not run, and breaks an open transaction; a refused EXEC ends it.
-fn refuse(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, error: CommandError) {
-    let mut line = error.line();
-    if row != ROW_UNKNOWN {
-        engine.metrics.command(row).rejected += 1;
-        if table().entry(row).is(flag::RUNS_QUEUE) {
-            discard_transaction(engine, caller.session);
-            let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
-            let before = b"EXECABORT Transaction discarded because of: ".as_slice();
-            line = Cow::Owned([before, why].concat());
-        }
-    }
-    let multi = &mut engine.sessions[caller.session].multi;
-    multi.is_broken |= multi.is_open;
-    engine.metrics.error(&line);
-    caller.reply().error(&line);
-}
-
 /// Keeps a command for EXEC.
 fn queue(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, args: Args<'_>) {
     let multi = &mut engine.sessions[caller.session].multi;
@@ -607,45 +326,6 @@ fn queue(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, args: Args<'_>)
         multi.queue.push(args.queued(row));
     }
     caller.sink.extend(QUEUED);
-}
-
-/// Runs an admitted command and counts it.
-pub fn call(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>) {
-    run(engine, caller, number, args);
-    engine.metrics.command(number).calls += 1;
-    engine.metrics.commands_processed += 1;
-    engine.sessions[caller.session].commands += 1;
-}
-
-/// Runs a command, settles what it met and publishes what it changed.
-fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, args: Args<'_>) {
-    let entry = table().entry(number);
-    let changes = engine.keyspace.changes.dirty();
-    let result = match entry.row.handler {
-        Handler::Data(handler) => {
-            let mut live = caller.live(engine);
-            handler(&mut live, args, &mut caller.reply())
-        }
-        Handler::Engine(handler) => handler(engine, caller, args),
-        Handler::Container => Err(CommandError::WrongArity(entry.full_name())),
-    };
-    if let Err(error) = result {
-        engine.metrics.command(number).failed += 1;
-        let line = error.line();
-        engine.metrics.error(&line);
-        caller.reply().error(&line);
-    }
-    let Keyspace {
-        changes: stream,
-        effects,
-        ..
-    } = &engine.keyspace;
-    let has_effect = effects.are_heard() && stream.dirty() != changes;
-    engine.keyspace.settle_noted(&engine.reading);
-    if has_effect && entry.is(flag::WRITE) && !entry.is(flag::OWN_EFFECT) {
-        engine.keyspace.effects.record(caller.db, args.from(0));
-    }
-    engine.publish_changes();
 }
 
 #[cfg(test)]

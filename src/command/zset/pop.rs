@@ -1,14 +1,14 @@
 //! Taking members off an end of a sorted set, at once or as soon as there are some.
 
-use super::Handler::{Data, Engine as OnEngine};
-use super::args::Args;
-use super::blocking::{take_or_wait, timeout_ms};
-use super::caller::Caller;
-use super::list::MultiPop;
-use super::row::*;
-use super::zset::Shape;
-use super::zset_combine::Records;
-use super::zset_range::cut;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::dispatch::wait::{take_or_wait, timeout_ms};
+use crate::command::list::MultiPop;
+use crate::command::table::row::Handler::{Data, Engine as OnEngine};
+use crate::command::table::row::*;
+use crate::command::zset::Shape;
+use crate::command::zset::combine::Records;
+use crate::command::zset::range::cut;
 use crate::engine::Engine;
 use crate::engine::blocking::{Nothing, Wait};
 use crate::resp::error::CommandError;

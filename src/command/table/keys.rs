@@ -3,8 +3,8 @@
 //! It follows from the row alone: from the places that its [`KeySpec`]s name or, where only the
 //! arguments tell, from the functions they carry.
 
-use super::args::Args;
-use super::row::{KeySearch, KeySpec, Row, key_flag};
+use crate::command::dispatch::args::Args;
+use crate::command::table::row::{KeySearch, KeySpec, Row, key_flag};
 use crate::resp::error::CommandError;
 
 /// A key among the arguments.

@@ -3,14 +3,26 @@
 //! CLUSTER exists to say that there is no cluster, and MEMORY for USAGE only: INFO has the other
 //! figures that Redis' MEMORY reports.
 
-use super::Handler::{Container, Data, Engine as OnEngine};
-use super::caller::Caller;
+pub mod introspect;
+
+pub mod config;
+
+pub mod info;
+
+pub mod snapshot;
+
+pub mod debug;
+
+mod digest;
+
 use rand::Rng;
 
-use super::args::Args;
-use super::introspect::refer_to_help;
-use super::reply_help;
-use super::row::*;
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::server::introspect::refer_to_help;
+use crate::command::table::reply_help;
+use crate::command::table::row::Handler::{Container, Data, Engine as OnEngine};
+use crate::command::table::row::*;
 use crate::engine::Engine;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;

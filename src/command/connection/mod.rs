@@ -6,12 +6,13 @@
 //! Redis: a failing AUTH in the middle of a pipeline may get no reply at all there, which puts the
 //! client out of step. Here every command gets its reply.
 
-use super::Handler;
-use super::args::Args;
-use super::caller::Caller;
-use super::info::REDIS_VERSION;
-use super::row::*;
-use super::transaction::discard_transaction;
+pub mod client;
+
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::server::info::REDIS_VERSION;
+use crate::command::table::row::{Handler, *};
+use crate::command::transaction::discard_transaction;
 use crate::engine::Engine;
 use crate::engine::session::{Closing, Replies, SessionKey};
 use crate::resp::error::CommandError;

@@ -4,11 +4,11 @@
 //! The shapes are those redis-cli reads for its hints and cluster clients for routing. Left out are
 //! tips and history: nothing here needs them.
 
-use super::args::{Args, QUOTED_LEN_MAX};
-use super::caller::Caller;
-use super::keys::{KeyUse, keys_of};
-use super::row::*;
-use super::{Entry, Handler, table};
+use crate::command::dispatch::args::{Args, QUOTED_LEN_MAX};
+use crate::command::dispatch::caller::Caller;
+use crate::command::table::keys::{KeyUse, keys_of};
+use crate::command::table::row::{Handler, *};
+use crate::command::table::{Entry, table};
 use crate::engine::Engine;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;

@@ -5,12 +5,12 @@
 
 use std::fmt::Write;
 
-use super::args::Args;
-use super::caller::Caller;
-use super::connection::{USER, check_name};
-use super::introspect;
-use super::row::*;
-use super::{Handler, table};
+use crate::command::connection::{USER, check_name};
+use crate::command::dispatch::args::Args;
+use crate::command::dispatch::caller::Caller;
+use crate::command::server::introspect;
+use crate::command::table::row::{Handler, *};
+use crate::command::table::table;
 use crate::engine::session::{Closing, ROW_UNKNOWN, Replies, Session, SessionKey};
 use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;

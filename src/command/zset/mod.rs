@@ -1,5 +1,5 @@
-//! Sorted sets: their members one by one. Parts of them are in [`super::zset_range`], taking from
-//! an end in [`super::zset_pop`], unions and the like in [`super::zset_combine`].
+//! Sorted sets: their members one by one. Parts of them are in [`range`], taking from an
+//! end in [`pop`], unions and the like in [`combine`].
 //!
 //! A member is given a score by `ZsetMut::insert`, which hides the form the set has; the deadline
 //! of the key stays as it is.
@@ -7,10 +7,16 @@
 //! Redis: the score of a big set given as `-0` is printed as `-0`, and ZSCAN prints the scores of
 //! a big set with 17 digits; here both are printed as those of a small one.
 
-use super::Handler::Data;
-use super::args::{Args, RepeatedDraws, draws_from};
-use super::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
-use super::row::*;
+pub mod range;
+
+pub mod pop;
+
+pub mod combine;
+
+use crate::command::dispatch::args::{Args, RepeatedDraws, draws_from};
+use crate::command::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
+use crate::command::table::row::Handler::Data;
+use crate::command::table::row::*;
 use crate::resp::error::CommandError;
 use crate::resp::reply::{Protocol, Reply};
 use crate::store::Live;
