@@ -528,7 +528,7 @@ impl Target<'_> {
             self.loaded.expired += 1;
             return;
         };
-        let value = if record.is_edited && record.value.len() >= crate::store::GROWABLE_MIN {
+        let value = if record.is_edited && record.value.len() >= crate::store::live::GROWABLE_MIN {
             NewValue::Boxed(Box::new(Value::Growable(Arc::new(record.value.to_vec()))))
         } else if record.value.len() > INLINE_MAX {
             NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))

@@ -15,11 +15,11 @@
 //!
 //! Not here: when to look for due fields (`engine::jobs`).
 
-use super::LagFigures;
 use super::change::{Changes, Event};
 use super::collection::hash_of;
 use super::effect::Effects;
 use super::entry::{NewValue, Slot, ValueRef};
+use super::lag::LagFigures;
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
 use crate::expiry::{ALL_LIVE, Deadline, is_due};

@@ -1,7 +1,7 @@
 //! Transcripts in virtual time: what each request answers, to the millisecond.
 
 use mayfly::config::{Config, NotifyFlags};
-use mayfly::store::SETTLE_MAX;
+use mayfly::store::expire::SETTLE_MAX;
 
 use crate::sim::{START, Sim, TempDir};
 

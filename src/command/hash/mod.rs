@@ -1,8 +1,8 @@
 //! Hashes.
 //!
 //! A field is given a value by `HashMut::set`, which hides the form the hash has; the deadline of
-//! the key stays as it is. Counters and floats are read and written as those of strings. What has to
-//! do with the deadlines of fields is in [`expire`].
+//! the key stays as it is. Counters and floats are read and written as those of strings. What has
+//! to do with the deadlines of fields is in [`expire`].
 
 pub mod expire;
 

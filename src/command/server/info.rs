@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::engine::memory::{Figures, build_faults};
 use crate::engine::pubsub::Topic;
 use crate::resp::error::CommandError;
-use crate::store::SETTLE_MAX;
 use crate::store::db::Db;
+use crate::store::expire::SETTLE_MAX;
 
 /// The command on figures.
 pub const COMMANDS: &[Row] = &[Row {

@@ -21,7 +21,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::{Protocol, Reply};
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::collection::ZsetMut;
+use crate::store::edit::zset::ZsetMut;
 use crate::value::number::{format_f64, parse_f64};
 use crate::value::zset::{Interval, LexBound, Outcome, ScoreBound};
 

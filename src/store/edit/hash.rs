@@ -1,0 +1,276 @@
+//! Hashes to be edited: while that is done, due fields are removed as they are met.
+
+use super::{Found, empty_packed};
+use crate::expiry::index::Strata;
+use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::resp::error::CommandError;
+use crate::store::Live;
+use crate::store::collection::hash_of;
+use crate::store::entry::{NewValue, Slot};
+use crate::store::fields::{self, Losses};
+use crate::value::hash::{self, HashLimits, HashRef, Shape, Stored};
+use crate::value::members::{Element, Members};
+use crate::value::placement::{Ahead, Placement};
+use crate::value::{Kind, Value};
+
+impl Live<'_> {
+    /// The hash at a key, to be edited.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn hash_mut(&mut self, key: &[u8]) -> Result<Option<HashMut<'_>>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.hash);
+        let found = self.edit(key, Kind::Hash)?;
+        Ok(found.map(|found| HashMut::new(found, placement, limits)))
+    }
+
+    /// The same; a missing key becomes an empty hash, to which the caller must add something.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn hash_or_new(&mut self, key: &[u8]) -> Result<HashMut<'_>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.hash);
+        let found = self.edit_or_new(key, Kind::Hash, empty_packed)?;
+        Ok(HashMut::new(found, placement, limits))
+    }
+}
+
+/// A hash to be edited. A due field that an edit meets is removed, counted and reported first: it
+/// is as if it were not there.
+pub struct HashMut<'a> {
+    pub(super) fields: FieldsMut<'a>,
+    pub(super) losses: Losses<'a>,
+}
+
+impl<'a> HashMut<'a> {
+    pub(super) fn new(found: Found<'a>, placement: Placement, limits: HashLimits) -> HashMut<'a> {
+        let Found {
+            slot,
+            hash,
+            index,
+            losses,
+            ahead,
+            ..
+        } = found;
+        HashMut {
+            fields: FieldsMut {
+                slot,
+                hash,
+                index,
+                placement,
+                ahead,
+                limits,
+            },
+            losses,
+        }
+    }
+
+    /// The hash as it is now.
+    pub fn view(&self) -> HashRef<'_> {
+        hash_of(self.fields.slot, self.losses.now).expect("only hashes get here")
+    }
+
+    /// Makes the hash a table if `expected` fields are more than a packed one may have.
+    pub fn prepare(&mut self, expected: usize) {
+        if expected > self.fields.limits.packed_entries_max {
+            self.fields.grow();
+        }
+    }
+
+    /// A field.
+    pub fn find(&mut self, field: &[u8]) -> Option<Element<'_>> {
+        self.settle(field);
+        self.view().find(field)
+    }
+
+    /// Gives a field a value and takes its deadline; whether the field is new.
+    pub fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        let is_new = self.set_keeping(field, value);
+        if !is_new && self.fields.slot.is_dated() {
+            self.fields.set_deadline(field, None);
+        }
+        is_new
+    }
+
+    /// Gives a field a value; whether the field is new. One that is not keeps its deadline.
+    pub fn set_keeping(&mut self, field: &[u8], value: &[u8]) -> bool {
+        self.settle(field);
+        self.fields.set(field, value)
+    }
+
+    /// Gives a field a deadline, which is not due, or takes it away; false if there is no such
+    /// field.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) -> bool {
+        self.settle(field);
+        let Some(old) = self.view().deadline(field) else {
+            return false;
+        };
+        if old != deadline {
+            self.fields.set_deadline(field, deadline);
+        }
+        true
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        self.settle(field);
+        self.fields.remove(field)
+    }
+
+    /// Removes a field if it is due.
+    pub(super) fn settle(&mut self, field: &[u8]) {
+        let HashMut { fields, losses } = self;
+        if !fields::may_be_due(fields.slot, losses.now) {
+            return;
+        }
+        let all = hash_of(fields.slot, ALL_LIVE).expect("only hashes get here");
+        let deadline = all.deadline(field).flatten();
+        if let Some(deadline) = deadline.filter(|&deadline| is_due(deadline, losses.now)) {
+            fields.remove(field);
+            losses.field(fields.slot.key(), field, deadline);
+        }
+    }
+}
+
+/// The fields of a hash, dead or alive, to be edited.
+pub(super) struct FieldsMut<'a> {
+    pub(super) slot: &'a mut Slot,
+    /// The placement hash of its key.
+    pub(super) hash: u64,
+    pub(super) index: &'a mut Strata,
+    pub(super) placement: Placement,
+    pub(super) ahead: Ahead,
+    pub(super) limits: HashLimits,
+}
+
+impl FieldsMut<'_> {
+    pub(super) fn view(&self) -> HashRef<'_> {
+        hash_of(self.slot, ALL_LIVE).expect("only hashes get here")
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        if self.slot.is_dated() {
+            Shape::Dated
+        } else {
+            Shape::Packed
+        }
+    }
+
+    pub(super) fn big(&mut self) -> Option<&mut Members> {
+        match self.slot.value_mut() {
+            Some(Value::Hash(members)) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// The big form, into which a small hash is turned.
+    pub(super) fn grow(&mut self) -> &mut Members {
+        if self.big().is_none() {
+            let (filed, is_dated) = (fields::filed(self.slot), self.slot.is_dated());
+            let mut members = self.view().to_big(self.placement);
+            members.set_filed(filed);
+            let value = NewValue::Boxed(Box::new(Value::Hash(members)));
+            self.slot.set_value(value, is_dated);
+        }
+        self.big().expect("it was just made big")
+    }
+
+    /// Gives fields room for deadlines.
+    pub(super) fn become_dated(&mut self) {
+        if self.slot.is_dated() {
+            return;
+        }
+        if self.big().is_none() {
+            if let Some(dated) = hash::to_dated(self.slot.inline()) {
+                self.slot
+                    .set_value(NewValue::Inline(Kind::Hash, &dated), true);
+                return;
+            }
+            self.grow();
+        }
+        self.slot.set_dated();
+    }
+
+    pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        if self.big().is_none() {
+            let (shape, limits) = (self.shape(), self.limits);
+            match hash::set_in_small(self.slot, shape, field, value, limits) {
+                Stored::New => return true,
+                Stored::Replaced => return false,
+                Stored::MustGrow => {}
+            }
+        }
+        let ahead = self.ahead;
+        let members = self.grow();
+        members.set(members.hash_with(ahead, field), field, value)
+    }
+
+    /// Adds a field with all it has.
+    pub(super) fn load(&mut self, field: &[u8], value: &[u8], deadline: Option<Deadline>) {
+        let Some(at) = deadline else {
+            self.set(field, value);
+            return;
+        };
+        if let Some(members) = self.big()
+            && !members.contains(members.hash(field), field)
+        {
+            // At once: a deadline that came later would make a hole of the record.
+            members.add(members.hash(field), field, value, deadline);
+            self.slot.set_dated();
+            self.file(at);
+        } else {
+            self.set(field, value);
+            self.set_deadline(field, deadline);
+        }
+    }
+
+    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+        let ahead = self.ahead;
+        let removed = match self.big() {
+            Some(members) => members.remove(members.hash_with(ahead, field), field),
+            None => hash::remove_from_small(self.slot, self.shape(), field),
+        };
+        if removed {
+            self.unfile_if_stable();
+        }
+        removed
+    }
+
+    /// The field is there.
+    pub(super) fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) {
+        if deadline.is_some() {
+            self.become_dated();
+        } else if !self.slot.is_dated() {
+            return;
+        }
+        if self.big().is_some() || !hash::set_deadline_in_dated(self.slot, field, deadline) {
+            let ahead = self.ahead;
+            let members = self.grow();
+            members.set_deadline(members.hash_with(ahead, field), field, deadline);
+        }
+        match deadline {
+            Some(deadline) => self.file(deadline),
+            None => self.unfile_if_stable(),
+        }
+    }
+
+    /// Files the hash no later than this deadline of a field.
+    pub(super) fn file(&mut self, deadline: Deadline) {
+        let item = match fields::filed(self.slot) {
+            None => self.index.insert(self.hash, deadline),
+            Some((old, item)) if deadline < old => self.index.change(item, old, deadline),
+            Some(_) => return,
+        };
+        fields::set_filed(self.slot, Some((deadline, item)));
+    }
+
+    /// Files the hash no more if no field is volatile any more.
+    pub(super) fn unfile_if_stable(&mut self) {
+        if let Some((deadline, item)) = fields::filed(self.slot)
+            && !self.view().has_volatile()
+        {
+            self.index.remove(item, deadline);
+            fields::set_filed(self.slot, None);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Editing collections: a `..Mut` for each type, which hides the form a collection is in.
+//!
+//! A small collection is the value part of its entry and is edited there; when it outgrows its
+//! limits it becomes a big one behind a box: a `..Mut` holds the entry, and an edit that does not
+//! fit converts it first. Only lists become small again.
+//!
+//! Before the first edit the entry is handed to a running snapshot. Of a big collection that takes
+//! a copy of its spine only; its pieces are shared and copied one by one when they change.
+//!
+//! Not here: what becomes of an emptied collection (the command calls [`Live::drop_empty`]).
+
+pub mod list;
+
+pub mod set;
+
+pub mod zset;
+
+pub mod hash;
+
+use crate::clock::Reading;
+use crate::expiry::Deadline;
+use crate::expiry::index::Strata;
+use crate::resp::error::CommandError;
+use crate::store::change::Event;
+use crate::store::collection::len_of;
+use crate::store::db::Db;
+use crate::store::entry::{NewValue, Parts, Slot};
+use crate::store::fields::Losses;
+use crate::store::graveyard::Graveyard;
+use crate::store::table::Place;
+use crate::store::{Keyspace, Live};
+use crate::value::packed::{self, End};
+use crate::value::placement::Ahead;
+use crate::value::{Kind, intset};
+use hash::FieldsMut;
+use list::ListMut;
+use set::SetMut;
+use zset::ZsetMut;
+
+/// The value of an empty collection other than a set, and that it is no variant of its form.
+fn empty_packed() -> (&'static [u8], bool) {
+    (packed::EMPTY, false)
+}
+
+/// An entry to be edited, and what else an edit may touch.
+struct Found<'a> {
+    slot: &'a mut Slot,
+    /// The placement hash of its key.
+    hash: u64,
+    graveyard: &'a mut Graveyard,
+    /// The hashes with volatile fields.
+    index: &'a mut Strata,
+    losses: Losses<'a>,
+    /// The hash of a member that was worked out ahead.
+    ahead: Ahead,
+}
+
+/// Editing. The caller reports the change, and then calls [`Live::drop_empty`] if it has removed
+/// elements.
+impl Live<'_> {
+    /// Removes a collection that has become empty, and reports that; true if it was.
+    pub fn drop_empty(&mut self, key: &[u8]) -> bool {
+        let is_empty = self.peek(key).and_then(len_of) == Some(0);
+        if is_empty {
+            self.remove(key);
+            self.also(Event::DEL, key);
+        }
+        is_empty
+    }
+
+    /// Removes whatever is at a key, deadline and all, because a collection of this type is to be
+    /// written there; the caller does that next and reports it.
+    pub fn vacate(&mut self, key: &[u8], kind: Kind) {
+        let Some(old) = self.peek(key).map(Slot::kind) else {
+            return;
+        };
+        self.remove(key);
+        self.is_vacated = true;
+        let db = self.db as u16;
+        self.space.changes.record_overwrite(db, key, old, kind);
+    }
+
+    fn edit(&mut self, key: &[u8], kind: Kind) -> Result<Option<Found<'_>>, CommandError> {
+        let hash = self.space.hash(key);
+        match self.settle(hash, key) {
+            Some(place) => self.edit_at(place, hash, kind).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn edit_at(&mut self, place: Place, hash: u64, kind: Kind) -> Result<Found<'_>, CommandError> {
+        let clock = self.clock();
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            changes,
+            effects,
+            lag,
+            stats,
+            member_ahead,
+            ..
+        } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let number = db.cut_number;
+        let slot = db.table.at_mut(place);
+        if slot.kind() != kind {
+            return Err(CommandError::WrongType);
+        }
+        Db::preserve(cut, number, slot);
+        slot.set_clock(clock);
+        Ok(Found {
+            slot,
+            hash,
+            graveyard,
+            index: &mut db.fields,
+            losses: Losses {
+                changes,
+                effects,
+                lag,
+                expired: &mut stats.fields_expired_lazily,
+                now: self.reading.now,
+                db: self.db,
+                is_reported: false,
+            },
+            ahead: member_ahead.get(),
+        })
+    }
+
+    fn edit_or_new(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        empty: impl FnOnce() -> (&'static [u8], bool),
+    ) -> Result<Found<'_>, CommandError> {
+        let hash = self.space.hash(key);
+        let mut found = self.settle(hash, key);
+        if found.is_none() {
+            let (empty, is_variant) = empty();
+            let parts = Parts {
+                key,
+                value: NewValue::Inline(kind, empty),
+                deadline: None,
+                epoch: self.space.cut.epoch,
+                clock: self.clock(),
+                is_variant,
+            };
+            self.space.dbs[self.db].insert(hash, parts, None);
+            if !std::mem::take(&mut self.is_vacated) {
+                self.also(Event::NEW, key);
+            }
+            found = self.space.dbs[self.db].table.locate(hash, key);
+        }
+        let place = found.expect("the key was just found or inserted");
+        self.edit_at(place, hash, kind)
+    }
+}
+
+/// Loading from a snapshot: nothing is reported.
+impl Keyspace {
+    /// Makes a key an empty collection, in the place of whatever it holds; true if that was
+    /// something. Elements must follow. `hash` comes from [`Keyspace::look_ahead`].
+    pub fn begin_collection(
+        &mut self,
+        db: usize,
+        key: (u64, &[u8]),
+        kind: Kind,
+        deadline: Option<Deadline>,
+        reading: &Reading,
+    ) -> bool {
+        // A set of no integers: it becomes packed when something else is added.
+        let (empty, is_variant) = match kind {
+            Kind::Set => (intset::EMPTY, true),
+            _ => (packed::EMPTY, false),
+        };
+        let value = NewValue::Inline(kind, empty);
+        self.load(db, key, value, deadline, is_variant, reading)
+    }
+
+    /// Adds elements, given as their strings, to a collection that is being loaded; false if they
+    /// do not fit its type, or if there is no such collection. `deadlines` are those of the fields
+    /// of a hash, one for each field, or there are none at all.
+    pub fn load_elements(
+        &mut self,
+        db: usize,
+        (hash, key): (u64, &[u8]),
+        kind: Kind,
+        strings: &[&[u8]],
+        deadlines: &[Option<Deadline>],
+    ) -> bool {
+        let (placement, limits) = (self.placement, self.limits);
+        let Keyspace { dbs, graveyard, .. } = self;
+        let Db {
+            table,
+            fields: index,
+            ..
+        } = &mut dbs[db];
+        let Some(place) = table.locate(hash, key) else {
+            return false;
+        };
+        let slot = table.at_mut(place);
+        if slot.kind() != kind || strings.is_empty() {
+            return false;
+        }
+        match kind {
+            Kind::String => false,
+            Kind::List => {
+                let limit = limits.list;
+                let mut list = ListMut {
+                    slot,
+                    graveyard,
+                    limit,
+                };
+                strings.iter().for_each(|item| list.push(End::Back, item));
+                true
+            }
+            Kind::Set => {
+                let limits = limits.set;
+                let mut set = SetMut {
+                    slot,
+                    placement,
+                    ahead: Ahead::NONE,
+                    limits,
+                };
+                for member in strings {
+                    set.add(member);
+                }
+                true
+            }
+            Kind::Zset => {
+                let limits = limits.zset;
+                let mut zset = ZsetMut {
+                    slot,
+                    placement,
+                    limits,
+                };
+                strings.chunks(2).all(|pair| zset.load(pair))
+            }
+            Kind::Hash => {
+                let mut fields = FieldsMut {
+                    slot,
+                    hash,
+                    index,
+                    placement,
+                    ahead: Ahead::NONE,
+                    limits: limits.hash,
+                };
+                let mut deadlines = deadlines.iter().copied();
+                strings.chunks(2).all(|pair| match pair {
+                    [field, value] => {
+                        fields.load(field, value, deadlines.next().flatten());
+                        true
+                    }
+                    _ => false,
+                })
+            }
+        }
+    }
+}

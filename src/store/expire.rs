@@ -1,0 +1,406 @@
+//! Removing what is due: what commands have met, what a count must leave out, and the rounds of
+//! active expiry, whose pace `engine::jobs` sets.
+
+use super::change::Event;
+use super::db::{Db, Filed};
+use super::entry::Slot;
+use super::fields;
+use super::fields::{FIELDS_PER_STEP, Losses};
+use super::keyspace::Keyspace;
+use crate::clock::{Reading, UnixMillis};
+use crate::expiry::index::{ItemRef, Strata};
+use crate::expiry::is_due;
+
+/// DBSIZE and INFO remove at most this many due keys before they count.
+pub const SETTLE_MAX: usize = 4096;
+
+/// A key that a read passed over because it was due, or a hash with fields that are.
+#[derive(Clone, Copy)]
+pub(super) struct Noted {
+    pub(super) db: u16,
+    pub(super) what: Filed,
+    pub(super) hash: u64,
+    pub(super) item: ItemRef,
+}
+
+/// What one round of active expiry did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Round {
+    /// Keys removed.
+    pub removed: usize,
+    /// Items filed anew because their deadline had been moved.
+    pub refiled: usize,
+    /// Items of the audit sample, drawn from all volatile keys.
+    pub audited: usize,
+    /// How many of those were due.
+    pub audited_due: usize,
+}
+
+impl Keyspace {
+    /// The numbers of the databases that expiry has to look at: see `schedule.rs`.
+    pub fn active_databases(&self) -> &[u16] {
+        self.schedule.active()
+    }
+
+    /// Lets go of the active databases that have nothing to do before a later moment.
+    pub fn settle_schedule(&mut self) {
+        let Keyspace { dbs, schedule, .. } = self;
+        schedule.settle(|number| {
+            let number = usize::from(number);
+            dbs[number].next_wakeup(number)
+        });
+    }
+
+    /// The earliest moment at which an active database has something to do.
+    pub fn next_of_active(&self) -> Option<UnixMillis> {
+        let active = self
+            .schedule
+            .active()
+            .iter()
+            .map(|&number| usize::from(number));
+        active
+            .filter_map(|number| self.dbs[number].next_wakeup(number))
+            .min()
+    }
+
+    /// When the first of the databases that are not active has something to do.
+    pub fn next_activation(&self) -> Option<UnixMillis> {
+        self.schedule.next()
+    }
+
+    /// Removes a key because it is due. The entry is found by its hash and a test.
+    pub(super) fn expire(
+        &mut self,
+        db: usize,
+        hash: u64,
+        now: UnixMillis,
+        is_it: impl Fn(&Slot) -> bool,
+    ) -> bool {
+        let Keyspace {
+            dbs,
+            changes,
+            effects,
+            lag,
+            graveyard,
+            cut,
+            ..
+        } = self;
+        let number = dbs[db].cut_number;
+        let is_due_too = |slot: &Slot| {
+            slot.deadline()
+                .is_some_and(|deadline| is_due(deadline, now))
+                && is_it(slot)
+        };
+        // A snapshot does not save dead keys: a due entry needs no pre-image.
+        dbs[db].remove_by(None, graveyard, hash, is_due_too, |slot| {
+            cut.count_unkept(number, slot);
+            changes.record(db as u16, Event::EXPIRED, slot.key());
+            effects.delete(db, slot.key());
+            if let Some(deadline) = slot.deadline() {
+                lag.add(now.since(deadline.0), 1);
+            }
+        })
+    }
+
+    /// Removes due fields of the hash that an item names, about as many as are looked at in one
+    /// step, and files it anew if that was all; the hash itself if all its fields are due.
+    pub(super) fn expire_fields(
+        &mut self,
+        db: usize,
+        (item, hash): (ItemRef, u64),
+        now: UnixMillis,
+        is_lazy: bool,
+    ) {
+        let Keyspace {
+            dbs,
+            changes,
+            effects,
+            lag,
+            graveyard,
+            stats,
+            cut,
+            ..
+        } = self;
+        let number = dbs[db].cut_number;
+        let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
+        let Some(slot) = dbs[db].table.find_by_mut(hash, is_it) else {
+            return;
+        };
+        let expired = if is_lazy {
+            &mut stats.fields_expired_lazily
+        } else {
+            &mut stats.fields_expired_actively
+        };
+        let mut losses = Losses {
+            changes,
+            effects,
+            lag,
+            expired,
+            now,
+            db,
+            is_reported: false,
+        };
+        if fields::is_dead(slot, now) {
+            // As of a dead key, a snapshot needs nothing of it.
+            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
+                cut.count_unkept(number, slot);
+                losses.hash(slot);
+            });
+            return;
+        }
+        let mut is_over = true;
+        if fields::may_be_due(slot, now) {
+            Db::preserve(cut, number, slot);
+            let is_named = losses.changes.is_heard(Event::HEXPIRED) || losses.effects.are_heard();
+            let key = if is_named {
+                slot.key().to_vec()
+            } else {
+                Vec::new()
+            };
+            let gone = |field: &[u8], deadline| losses.field(&key, field, deadline);
+            is_over = fields::expire(slot, now, FIELDS_PER_STEP, gone);
+        }
+        if is_over {
+            dbs[db].file_fields(hash, item);
+        }
+    }
+
+    /// Removes due fields of a hash before it is copied or watched, as many as DBSIZE would remove
+    /// keys.
+    pub fn settle_fields(&mut self, db: usize, key: &[u8], reading: &Reading) {
+        let hash = self.hash(key);
+        let mut left = SETTLE_MAX;
+        while left > 0 && !self.is_frozen {
+            let Some(slot) = self.dbs[db].table.find(hash, key) else {
+                return;
+            };
+            let due = fields::filed(slot).filter(|&(at, _)| is_due(at, reading.now));
+            let Some((_, item)) = due else {
+                return;
+            };
+            self.expire_fields(db, (item, hash), reading.now, true);
+            left = left.saturating_sub(FIELDS_PER_STEP);
+        }
+    }
+
+    /// Removes the due keys and fields that reads passed over, and reports them and then the missed
+    /// keys. Called when a command ends, before its changes are published.
+    #[inline]
+    pub fn settle_noted(&mut self, reading: &Reading) {
+        let mut noted = self.noted.take();
+        if !noted.is_empty() {
+            for Noted {
+                db,
+                what,
+                hash,
+                item,
+            } in noted.drain(..)
+            {
+                let is_it = |slot: &Slot| slot.item() == Some(item);
+                if self.is_frozen {
+                    continue;
+                }
+                if what == Filed::Fields {
+                    self.expire_fields(db as usize, (item, hash), reading.now, true);
+                } else if self.expire(db as usize, hash, reading.now, is_it) {
+                    self.stats.expired_lazily += 1;
+                }
+            }
+        }
+        self.noted.set(noted);
+        let mut missed = self.missed.take();
+        for (db, key) in missed.drain(..) {
+            self.changes.record(db, Event::KEY_MISS, &key);
+        }
+        self.missed.set(missed);
+    }
+
+    /// Removes the keys that are due now, whom nobody asked for, if there can be no more than
+    /// `limit`: DBSIZE and INFO. If there are more, removing some would only make the caller wait.
+    /// The number of items looked at.
+    pub fn settle_due(&mut self, db: usize, reading: &Reading, limit: usize) -> usize {
+        if self.is_frozen {
+            return 0;
+        }
+        let hashes = self.settle_dead_hashes(db, reading, limit);
+        let keys = self.settle_due_keys(db, reading, limit);
+        let indexes = [&self.dbs[db].index, &self.dbs[db].fields];
+        if hashes + keys > 0 || indexes.iter().any(|index| index.ripe_len() > 0) {
+            // It has something else to do now, at another time.
+            self.schedule.note(db);
+        }
+        keys
+    }
+
+    pub(super) fn settle_due_keys(&mut self, db: usize, reading: &Reading, limit: usize) -> usize {
+        self.dbs[db].index.advance(reading.now);
+        if self.dbs[db].index.due_len_max() > limit {
+            return 0;
+        }
+        let mut drawn = Vec::new();
+        let mut left = limit;
+        while left > 0 {
+            drawn.clear();
+            self.dbs[db]
+                .index
+                .draw_ripe(&mut self.rng, left.min(64), &mut drawn);
+            if drawn.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(drawn.len());
+            let round = self.settle(db, reading, &drawn);
+            self.stats.expired_actively += round.removed as u64;
+        }
+        if left > 0 {
+            drawn.clear();
+            self.dbs[db].index.draw_current(left, &mut drawn);
+            for &(item, hash) in &drawn {
+                if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                    self.stats.expired_actively += 1;
+                }
+            }
+            left -= drawn.len();
+        }
+        limit - left
+    }
+
+    /// Removes the hashes that are dead because all their fields are due, in the same way.
+    pub(super) fn settle_dead_hashes(
+        &mut self,
+        db: usize,
+        reading: &Reading,
+        limit: usize,
+    ) -> usize {
+        let index = &mut self.dbs[db].fields;
+        index.advance(reading.now);
+        if index.is_empty() || index.due_len_max() > limit {
+            return 0;
+        }
+        let mut drawn = Vec::new();
+        index.draw_ripe(&mut self.rng, limit, &mut drawn);
+        index.draw_current(limit, &mut drawn);
+        self.fetch(db, &drawn);
+        for &(item, hash) in &drawn {
+            let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
+            let slot = self.dbs[db].table.find_by(hash, is_it);
+            if slot.is_some_and(|slot| fields::is_dead(slot, reading.now)) {
+                self.expire_fields(db, (item, hash), reading.now, false);
+            }
+        }
+        drawn.len()
+    }
+
+    /// Asks for the entries of drawn items, all probes first, so that their misses overlap.
+    pub(super) fn fetch(&self, db: usize, drawn: &[(ItemRef, u64)]) {
+        let table = &self.dbs[db].table;
+        for &(_, hash) in drawn {
+            table.prefetch_probe(hash);
+        }
+        for &(_, hash) in drawn {
+            table.prefetch_entry(hash);
+        }
+    }
+
+    /// Deletes the due among the drawn items and refiles the others, with their entries fetched as
+    /// a batch.
+    pub(super) fn settle(
+        &mut self,
+        db: usize,
+        reading: &Reading,
+        drawn: &[(ItemRef, u64)],
+    ) -> Round {
+        let mut round = Round::default();
+        self.fetch(db, drawn);
+        for &(item, hash) in drawn {
+            if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                round.removed += 1;
+            } else {
+                self.dbs[db].refile(Filed::Keys, hash, item);
+                round.refiled += 1;
+            }
+        }
+        round
+    }
+
+    /// One round of active expiry in one database: draws up to `ripe` items from the ripe stratum
+    /// and `audit` from all volatile keys, deletes the due and refiles those whose deadline moved.
+    pub fn expire_round(
+        &mut self,
+        db: usize,
+        reading: &Reading,
+        ripe: usize,
+        audit: usize,
+        drawn: &mut Vec<(ItemRef, u64)>,
+    ) -> Round {
+        drawn.clear();
+        self.dbs[db].index.draw_ripe(&mut self.rng, ripe, drawn);
+        let mut round = self.settle(db, reading, drawn);
+        if audit > 0 {
+            drawn.clear();
+            self.dbs[db].index.draw_all(&mut self.rng, audit, drawn);
+            for &(item, hash) in drawn.iter() {
+                round.audited += 1;
+                if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                    round.audited_due += 1;
+                }
+            }
+        }
+        self.stats.expired_actively += (round.removed + round.audited_due) as u64;
+        round
+    }
+
+    /// One round of active expiry of fields in one database: draws up to `ripe` hashes from those
+    /// whose time has come and removes some of their due fields.
+    pub fn expire_fields_round(
+        &mut self,
+        db: usize,
+        reading: &Reading,
+        ripe: usize,
+        drawn: &mut Vec<(ItemRef, u64)>,
+    ) {
+        drawn.clear();
+        self.dbs[db].fields.draw_ripe(&mut self.rng, ripe, drawn);
+        self.fetch(db, drawn);
+        for &(item, hash) in drawn.iter() {
+            self.expire_fields(db, (item, hash), reading.now, false);
+        }
+    }
+
+    /// The indexes of the active databases.
+    pub fn active_indexes(&self) -> impl Iterator<Item = &Strata> {
+        self.schedule.active().iter().flat_map(|&number| {
+            let db = &self.dbs[usize::from(number)];
+            [&db.index, &db.fields]
+        })
+    }
+
+    /// Activates the databases whose time has come and slides the indexes of all active ones to
+    /// `now`: what has ended becomes ripe.
+    pub fn ripen(&mut self, now: UnixMillis) {
+        self.schedule.wake(now);
+        for &number in self.schedule.active() {
+            self.dbs[usize::from(number)].advance(now);
+        }
+    }
+
+    /// Refiles up to `items` items whose coarse bucket is about to begin; how many there were.
+    pub fn refile_coming(
+        &mut self,
+        (db, what): (usize, Filed),
+        items: usize,
+        drawn: &mut Vec<(ItemRef, u64)>,
+    ) -> usize {
+        drawn.clear();
+        self.dbs[db].index_of(what).draw_coming(items, drawn);
+        self.fetch(db, drawn);
+        for &(item, hash) in drawn.iter() {
+            self.dbs[db].refile(what, hash, item);
+        }
+        drawn.len()
+    }
+
+    /// The coming bucket of an index has been refiled for now.
+    pub fn refile_later(&mut self, (db, what): (usize, Filed), at: UnixMillis) {
+        self.dbs[db].index_of_mut(what).refile_later(at);
+    }
+}

@@ -1,0 +1,451 @@
+//! All databases together: making, emptying, exchanging and loading them, what moves from one to
+//! another, and the cut a snapshot is made of.
+
+use std::cell::Cell;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::change::{Changes, Event};
+use super::collection::Limits;
+use super::db::{Cut, Db};
+use super::effect::Effects;
+use super::entry::{NewValue, Parts, Slot, ValueRef};
+use super::expire::Noted;
+use super::graveyard::Graveyard;
+use super::lag::LagFigures;
+use super::live::Live;
+use super::restate;
+use super::schedule::Schedule;
+use super::table::Table;
+use crate::clock::{Reading, UnixMillis};
+use crate::config::{BULK_BYTES_MAX, Config};
+use crate::expiry::Deadline;
+use crate::value::Value;
+use crate::value::members::Members;
+use crate::value::placement::{Ahead, Placement};
+
+/// Counters of what happened to keys.
+#[derive(Default)]
+pub struct Stats {
+    pub(super) hits: Cell<u64>,
+    pub(super) misses: Cell<u64>,
+    /// Expired keys that were removed because a command met them.
+    pub expired_lazily: u64,
+    /// Expired keys that the expiry job removed.
+    pub expired_actively: u64,
+    /// Expired hash fields that were removed because a command met them.
+    pub fields_expired_lazily: u64,
+    /// Expired hash fields that the expiry job removed.
+    pub fields_expired_actively: u64,
+}
+
+impl Stats {
+    /// Reads that found a key.
+    pub fn hits(&self) -> u64 {
+        self.hits.get()
+    }
+
+    /// Reads that found none.
+    pub fn misses(&self) -> u64 {
+        self.misses.get()
+    }
+}
+
+/// Where a database that had keys at the cut is now.
+#[derive(Clone, Copy)]
+pub(super) enum CutPlace {
+    /// It held no key at the cut.
+    None,
+    /// In use, under this number.
+    InUse(usize),
+    /// Flushed; a position among the retired ones.
+    Retired(usize),
+}
+
+/// All databases.
+pub struct Keyspace {
+    pub(super) dbs: Vec<Db>,
+    /// Databases flushed while a snapshot runs, which has still to save them.
+    pub(super) retired: Vec<Db>,
+    /// Where the databases of the cut are now, by their numbers at the cut.
+    pub(super) cut_places: Vec<CutPlace>,
+    pub(super) schedule: Schedule,
+    pub(super) placement: Placement,
+    pub(super) rng: SmallRng,
+    /// What happened since it was last read.
+    pub changes: Changes,
+    /// What must be done elsewhere to have the same there.
+    pub effects: Effects,
+    /// What the running snapshot needs.
+    pub cut: Cut,
+    /// What waits to be freed.
+    pub graveyard: Graveyard,
+    /// What happened to keys.
+    pub stats: Stats,
+    /// Expired keys are hidden but not removed: CLIENT PAUSE is in force.
+    pub is_frozen: bool,
+    /// A deadline in the past gives the event `expired` and not `del`.
+    pub past_is_expired: bool,
+    /// Longer no string may become, in bytes.
+    pub string_bytes_max: usize,
+    /// When small collections become big ones.
+    pub limits: Limits,
+    pub(super) noted: Cell<Vec<Noted>>,
+    pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Address, length and hash of the key that was last looked ahead for.
+    pub(super) ahead: Cell<Ahead>,
+    /// The same of a member or field.
+    pub(super) member_ahead: Cell<Ahead>,
+    /// Lag of deletions behind deadlines, in ms, since start or [`Keyspace::reset_stats`].
+    pub lag: LagFigures,
+}
+
+impl Keyspace {
+    /// `dbs` empty databases; `now` is the instant the index starts at.
+    pub fn new(dbs: usize, now: UnixMillis, mut rng: SmallRng) -> Keyspace {
+        let placement = Placement::new(&mut rng);
+        Keyspace {
+            dbs: (0..dbs)
+                .map(|_| Db::new(Table::new(placement), now))
+                .collect(),
+            retired: Vec::new(),
+            cut_places: Vec::new(),
+            schedule: Schedule::new(dbs, now),
+            placement,
+            rng: SmallRng::from_rng(&mut rng),
+            changes: Changes::default(),
+            effects: Effects::default(),
+            cut: Cut::default(),
+            graveyard: Graveyard::default(),
+            stats: Stats::default(),
+            is_frozen: false,
+            past_is_expired: false,
+            string_bytes_max: BULK_BYTES_MAX as usize,
+            limits: Limits::new(&Config::default()),
+            noted: Cell::default(),
+            missed: Cell::default(),
+            ahead: Cell::new(Ahead::NONE),
+            member_ahead: Cell::new(Ahead::NONE),
+            lag: LagFigures::default(),
+        }
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> usize {
+        self.dbs.len()
+    }
+
+    /// Sets the counters of what happened to keys, and of how late they were removed, to zero.
+    pub fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+        self.lag = LagFigures::default();
+        self.graveyard.reset_stats();
+    }
+
+    /// One database, as it is, dead keys included.
+    pub fn db(&self, db: usize) -> &Db {
+        &self.dbs[db]
+    }
+
+    /// The database that had this number at the cut, wherever it is now; none if it was empty then.
+    pub fn database_of_cut(&self, number: u16) -> Option<&Db> {
+        match *self.cut_places.get(usize::from(number))? {
+            CutPlace::None => None,
+            CutPlace::InUse(at) => self.dbs.get(at),
+            CutPlace::Retired(at) => self.retired.get(at),
+        }
+    }
+
+    /// The numbers of the databases that had keys at the cut, in ascending order.
+    pub fn numbers_of_cut(&self) -> Vec<u16> {
+        let places = self.cut_places.iter().enumerate();
+        let used = places.filter(|(_, place)| !matches!(place, CutPlace::None));
+        used.map(|(number, _)| number as u16).collect()
+    }
+
+    /// The placement hash of a key, a member or a field.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        let ahead = self.ahead.get();
+        ahead.of(key).unwrap_or_else(|| self.placement.hash(key))
+    }
+
+    /// Look-ahead, pass 1: hashes a key and asks for where its probe starts.
+    #[inline]
+    pub fn look_ahead(&self, db: usize, key: &[u8]) -> u64 {
+        let hash = self.placement.hash(key);
+        self.dbs[db].table.prefetch_probe(hash);
+        hash
+    }
+
+    /// Look-ahead, pass 2: asks for the entry.
+    #[inline]
+    pub fn look_at_entry(&self, db: usize, hash: u64) {
+        self.dbs[db].table.prefetch_entry(hash);
+    }
+
+    /// For passes 3 and 4 of a look-ahead, which are those of [`Members`]: the big set or hash that
+    /// the key of this hash probably holds.
+    pub fn probable_members(&self, db: usize, hash: u64) -> Option<&Members> {
+        let slot = self.dbs[db].table.find_by(hash, |_| true)?;
+        match slot.value() {
+            ValueRef::Boxed(Value::Set(members) | Value::Hash(members)) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// Tells the hash of a key that is about to be used, found by its address; any other key is
+    /// hashed as usual. Must be forgotten before the key's buffer changes or is freed.
+    #[inline]
+    pub fn remember(&self, key: &[u8], hash: u64) {
+        self.ahead.set(Ahead::new(key, hash));
+    }
+
+    /// The same of a member or field.
+    #[inline]
+    pub fn remember_member(&self, member: &[u8], hash: u64) {
+        self.member_ahead.set(Ahead::new(member, hash));
+    }
+
+    /// Forgets both.
+    #[inline]
+    pub fn forget(&self) {
+        self.ahead.set(Ahead::NONE);
+        self.member_ahead.set(Ahead::NONE);
+    }
+
+    /// One database at one instant.
+    #[inline]
+    pub fn live<'a>(&'a mut self, db: usize, reading: &'a Reading) -> Live<'a> {
+        if self.schedule.note(db) {
+            self.dbs[db].advance(reading.now);
+        }
+        Live {
+            space: self,
+            db,
+            reading,
+            is_touching: true,
+            is_vacated: false,
+        }
+    }
+
+    pub(super) fn clock(reading: &Reading) -> u16 {
+        (reading.now.0 / 1000) as u16
+    }
+
+    /// Empties a database. What it held is freed later, piece by piece.
+    pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
+        let empty = Db::new(Table::new(self.placement), now);
+        let old = std::mem::replace(&mut self.dbs[db], empty);
+        self.schedule.note(db);
+        let keys = old.table.len();
+        if let Some(number) = old.cut_number.filter(|_| self.cut.is_active) {
+            self.cut_places[usize::from(number)] = CutPlace::Retired(self.retired.len());
+            self.retired.push(old);
+        } else {
+            self.graveyard.bury(old);
+        }
+        keys
+    }
+
+    /// Exchanges two databases, index and all.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.dbs.swap(a, b);
+        for at in [a, b] {
+            self.schedule.note(at);
+            if let Some(number) = self.dbs[at].cut_number {
+                self.cut_places[usize::from(number)] = CutPlace::InUse(at);
+            }
+        }
+    }
+
+    /// Starts a cut: from here on, entries that change are kept for the snapshot as they are now.
+    pub fn begin_cut(&mut self) {
+        self.cut.is_active = true;
+        self.cut.epoch = self.cut.epoch.wrapping_add(1);
+        self.cut.unkept = 0;
+        self.number_tables();
+    }
+
+    /// Gives each table that holds keys the number its database has now, for a walk over all of
+    /// them.
+    pub fn number_tables(&mut self) {
+        self.cut_places.clear();
+        for (number, db) in self.dbs.iter_mut().enumerate() {
+            let is_used = !db.table.is_empty();
+            db.cut_number = is_used.then_some(number as u16);
+            self.cut_places.push(if is_used {
+                CutPlace::InUse(number)
+            } else {
+                CutPlace::None
+            });
+        }
+    }
+
+    /// Ends the cut, whether the snapshot was finished or given up.
+    pub fn end_cut(&mut self) {
+        self.cut.is_active = false;
+        self.cut.clear(&mut self.graveyard);
+        self.dbs.iter_mut().for_each(|db| db.cut_number = None);
+        self.cut_places.clear();
+        for db in self.retired.drain(..) {
+            self.graveyard.bury(db);
+        }
+    }
+
+    /// Records effects by which all that was there is replaced by all that is here now.
+    pub fn restate(&mut self, reading: &Reading) {
+        let Keyspace { dbs, effects, .. } = self;
+        if !effects.are_heard() {
+            return;
+        }
+        effects.record(0, [b"FLUSHALL".as_slice()]);
+        for (number, db) in dbs.iter().enumerate() {
+            db.table
+                .for_each(|slot| restate::restate(effects, number, slot, reading));
+        }
+    }
+
+    /// Adds a key from a snapshot. A key that is there already is replaced; true if so.
+    /// `hash` comes from [`Keyspace::look_ahead`].
+    pub fn load(
+        &mut self,
+        db: usize,
+        (hash, key): (u64, &[u8]),
+        value: NewValue<'_>,
+        deadline: Option<Deadline>,
+        is_variant: bool,
+        reading: &Reading,
+    ) -> bool {
+        let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
+        let parts = Parts {
+            key,
+            value,
+            deadline: None,
+            epoch,
+            clock,
+            is_variant,
+        };
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            schedule,
+            ..
+        } = self;
+        let was_there =
+            dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
+        dbs[db].insert(hash, parts, deadline);
+        schedule.note(db);
+        was_there
+    }
+
+    /// Whether there is a key, dead or alive. `hash` comes from [`Keyspace::look_ahead`].
+    pub fn has(&self, db: usize, (hash, key): (u64, &[u8])) -> bool {
+        self.dbs[db].table.find(hash, key).is_some()
+    }
+
+    /// Hashes of a database with volatile fields, dead ones among them until they are removed.
+    pub fn dated_len(&self, db: usize) -> usize {
+        self.dbs[db].fields.len()
+    }
+
+    /// Keys of a database that are not known to be due; exact after [`Keyspace::settle_due`]
+    /// unless more were due than it removes.
+    pub fn live_len(&self, db: usize) -> usize {
+        let Db { table, index, .. } = &self.dbs[db];
+        table.len() - index.ripe_len().saturating_sub(index.ripe_extended())
+    }
+
+    /// Volatile keys of a database that are not known to be due.
+    pub fn volatile_len(&self, db: usize) -> usize {
+        let index = &self.dbs[db].index;
+        index.len() - index.ripe_len().saturating_sub(index.ripe_extended())
+    }
+
+    /// Moves a key to another database with its deadline. False if it is not there or the other
+    /// database has it already.
+    pub fn move_key(&mut self, from: usize, to: usize, key: &[u8], reading: &Reading) -> bool {
+        let hash = self.hash(key);
+        self.live(from, reading).settle(hash, key);
+        self.live(to, reading).settle(hash, key);
+        if self.dbs[to].table.find(hash, key).is_some() {
+            return false;
+        }
+        let Keyspace { dbs, cut, .. } = self;
+        let Some(slot) = dbs[from].take(cut, hash, key) else {
+            return false;
+        };
+        slot.set_epoch(cut.epoch);
+        dbs[to].insert_slot(hash, slot);
+        self.changes.count(1);
+        self.changes.record(to as u16, Event::NEW, key);
+        self.changes.record(from as u16, Event::MOVE_FROM, key);
+        self.changes.record(to as u16, Event::MOVE_TO, key);
+        true
+    }
+
+    /// Copies a key, possibly to another database. False if the source is not there, or the
+    /// destination is and must not be replaced.
+    pub fn copy_key(
+        &mut self,
+        from: (usize, &[u8]),
+        to: (usize, &[u8]),
+        replaces: bool,
+        reading: &Reading,
+    ) -> bool {
+        let (source_hash, hash) = (self.hash(from.1), self.hash(to.1));
+        self.live(from.0, reading).settle(source_hash, from.1);
+        self.live(to.0, reading).settle(hash, to.1);
+        let old = self.dbs[to.0].table.find(hash, to.1).map(Slot::kind);
+        // Found out before the source is copied, which may take long and much memory.
+        if old.is_some() && !replaces {
+            return false;
+        }
+        self.settle_fields(from.0, from.1, reading);
+        let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
+            return false;
+        };
+        let filed = source.filed();
+        let copy = source
+            .duplicate()
+            .renamed(hash, to.1, filed, self.cut.epoch);
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            ..
+        } = self;
+        let new = copy.kind();
+        if old.is_some() {
+            dbs[to.0].remove_by(
+                Some(cut),
+                graveyard,
+                hash,
+                |slot| slot.key() == to.1,
+                |_| {},
+            );
+        }
+        dbs[to.0].insert_slot(hash, copy);
+        let to_db = to.0 as u16;
+        self.changes.count(1);
+        self.changes.record(to_db, Event::NEW, to.1);
+        self.changes.record(to_db, Event::COPY_TO, to.1);
+        if let Some(old) = old {
+            self.changes.record_overwrite(to_db, to.1, old, new);
+        }
+        true
+    }
+
+    /// Checks every invariant; for tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        self.dbs.iter().for_each(Db::check);
+        for (number, db) in self.dbs.iter().enumerate() {
+            self.schedule.check(number, db.next_wakeup(number));
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! One database at one instant: what commands see. A due key does not exist in it; see the header
+//! of [`super`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::change::Event;
+use super::collection::{hash_of, len_of};
+use super::db::{Db, Filed, Ttl};
+use super::entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
+use super::expire::{Noted, SETTLE_MAX};
+use super::fields;
+use super::keyspace::Keyspace;
+use super::table::Place;
+use crate::clock::{Reading, UnixMillis};
+use crate::expiry::{Deadline, expiretime_ms, is_due};
+use crate::resp::error::CommandError;
+use crate::value::placement::Placement;
+use crate::value::{Kind, StringRef, Value};
+
+/// Strings that were edited in place and are at least this long keep spare capacity, so that
+/// repeated appends cost amortized constant time.
+pub const GROWABLE_MIN: usize = 256;
+
+/// A grown string of at least so many bytes has little room to spare.
+const SPARSE_MIN: usize = 1024 * 1024;
+
+/// What a key takes in the table: a slot and a control byte, at the usual load.
+const TABLE_SHARE_BYTES: usize = 15;
+
+/// What a volatile key takes in the index: a hash, and its part of a full chunk's header.
+const INDEX_SHARE_BYTES: usize = 10;
+
+/// A random draw gives up after so many dead or missing keys and looks for the next live one.
+const RANDOM_TRIES: usize = 100;
+
+/// One database at one instant: what commands see. A due key does not exist in it.
+pub struct Live<'a> {
+    pub(super) space: &'a mut Keyspace,
+    pub(super) db: usize,
+    pub(super) reading: &'a Reading,
+    /// Whether reads set the access clock.
+    pub is_touching: bool,
+    /// Whether the next collection made takes the place of what was there: see [`Live::vacate`].
+    pub(super) is_vacated: bool,
+}
+
+impl Live<'_> {
+    /// The instant.
+    pub fn reading(&self) -> &Reading {
+        self.reading
+    }
+
+    /// The number of the database.
+    pub fn db(&self) -> usize {
+        self.db
+    }
+
+    /// Longer no string may become, in bytes.
+    pub fn string_bytes_max(&self) -> usize {
+        self.space.string_bytes_max
+    }
+
+    /// Whether anybody hears of effects.
+    #[inline(always)]
+    pub fn is_followed(&self) -> bool {
+        self.space.effects.are_heard()
+    }
+
+    /// Records a command that has the effect of the running one; see [`effect`].
+    #[inline]
+    pub fn effect<'a>(&mut self, args: impl IntoIterator<Item = &'a [u8]>) {
+        self.space.effects.record(self.db, args);
+    }
+
+    /// The same of a command that ends with a deadline, in milliseconds of Unix time.
+    pub fn effect_until<const N: usize>(&mut self, args: [&[u8]; N], deadline: Deadline) {
+        if self.is_followed() {
+            let moment = expiretime_ms(deadline, self.reading).to_string();
+            self.effect(args.into_iter().chain([moment.as_bytes()]));
+        }
+    }
+
+    /// A random number generator.
+    pub fn rng(&mut self) -> &mut SmallRng {
+        &mut self.space.rng
+    }
+
+    /// A random number generator of its own, for draws from a collection that is being looked at or
+    /// edited.
+    pub fn own_rng(&mut self) -> SmallRng {
+        SmallRng::from_rng(self.rng())
+    }
+
+    /// The hash that places keys and members.
+    pub fn placement(&self) -> Placement {
+        self.space.placement
+    }
+
+    pub(super) fn clock(&self) -> u16 {
+        Keyspace::clock(self.reading)
+    }
+
+    #[inline]
+    pub(super) fn visible(&self, key: &[u8]) -> Option<&Slot> {
+        let hash = self.space.hash(key);
+        let slot = self.space.dbs[self.db].table.find(hash, key)?;
+        if self.is_dead(slot) {
+            self.note(hash, slot);
+            return None;
+        }
+        Some(slot)
+    }
+
+    #[inline]
+    pub(super) fn is_dead(&self, slot: &Slot) -> bool {
+        is_dead(slot, self.reading.now)
+    }
+
+    /// Notes that a key is dead, or that fields of it are.
+    #[cold]
+    pub(super) fn note(&self, hash: u64, slot: &Slot) {
+        let due = slot.filed().filter(|&(at, _)| is_due(at, self.reading.now));
+        let (what, filed) = match due {
+            Some(_) => (Filed::Keys, due),
+            None => (Filed::Fields, fields::filed(slot)),
+        };
+        if let Some((_, item)) = filed {
+            let mut noted = self.space.noted.take();
+            noted.push(Noted {
+                db: self.db as u16,
+                what,
+                hash,
+                item,
+            });
+            self.space.noted.set(noted);
+        }
+    }
+
+    /// Reads a key: counts a hit or a miss and sets its access clock.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<&Slot> {
+        let found = self.look(key);
+        if let Some(slot) = found
+            && self.is_touching
+        {
+            slot.set_clock(self.clock());
+        }
+        found
+    }
+
+    /// Reads whether and what a key is: counts a hit or a miss, but is no use of it. EXISTS, TYPE.
+    #[inline]
+    pub fn look(&self, key: &[u8]) -> Option<&Slot> {
+        let found = self.inspect(key);
+        if found.is_none() {
+            self.note_miss(key);
+        }
+        found
+    }
+
+    /// Like [`Live::look`], but sends no `keymiss` event: OBJECT.
+    #[inline]
+    pub fn inspect(&self, key: &[u8]) -> Option<&Slot> {
+        let stats = &self.space.stats;
+        let found = self.visible(key);
+        let count = if found.is_some() {
+            &stats.hits
+        } else {
+            &stats.misses
+        };
+        count.set(count.get() + 1);
+        found
+    }
+
+    /// Seconds since a key was last used, by a clock that wraps after 18.2 hours.
+    pub fn idle_seconds(&self, slot: &Slot) -> u16 {
+        self.clock().wrapping_sub(slot.clock())
+    }
+
+    pub(super) fn note_miss(&self, key: &[u8]) {
+        if self.space.changes.is_heard(Event::KEY_MISS) {
+            let mut missed = self.space.missed.take();
+            missed.push((self.db as u16, key.to_vec()));
+            self.space.missed.set(missed);
+        }
+    }
+
+    /// Looks at a key without counting or touching it: TTL, TYPE, OBJECT and writes.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<&Slot> {
+        self.visible(key)
+    }
+
+    /// Whether a key holds a hash with fields that are due but still there.
+    pub fn has_dead_fields(&self, key: &[u8]) -> bool {
+        let now = self.reading.now;
+        let slot = self.peek(key).filter(|slot| fields::may_be_due(slot, now));
+        let hash = slot.and_then(|slot| hash_of(slot, now).ok());
+        hash.is_some_and(|hash| Some(hash.len()) < slot.and_then(len_of))
+    }
+
+    /// Looks at a key even if it is dead: MEMORY USAGE, DEBUG OBJECT.
+    pub fn autopsy(&self, key: &[u8]) -> Option<&Slot> {
+        self.space.dbs[self.db]
+            .table
+            .find(self.space.hash(key), key)
+    }
+
+    /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and
+    /// of the index.
+    pub fn memory_usage(&self, key: &[u8]) -> Option<usize> {
+        let slot = self.autopsy(key)?;
+        let index = slot.item().map_or(0, |_| INDEX_SHARE_BYTES);
+        Some(slot.allocated_bytes() + TABLE_SHARE_BYTES + index)
+    }
+
+    /// The string at a key, read as [`Live::get`] does.
+    ///
+    /// # Errors
+    /// WRONGTYPE if it holds something else.
+    #[inline]
+    pub fn string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, CommandError> {
+        self.get(key).map(string_of).transpose()
+    }
+
+    /// The string at a key, looked at as [`Live::peek`] does.
+    ///
+    /// # Errors
+    /// WRONGTYPE if it holds something else.
+    pub fn peek_string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, CommandError> {
+        self.peek(key).map(string_of).transpose()
+    }
+
+    /// Where a living key is that a command is about to write; a due one is removed. A write that
+    /// runs during CLIENT PAUSE WRITE, inside the EXEC that began it, must not find the dead
+    /// either.
+    #[inline]
+    pub(super) fn settle(&mut self, hash: u64, key: &[u8]) -> Option<Place> {
+        let table = &self.space.dbs[self.db].table;
+        let place = table.locate(hash, key)?;
+        if self.is_dead(table.at(place)) {
+            self.remove_dead(hash, key, place);
+            return None;
+        }
+        Some(place)
+    }
+
+    #[cold]
+    pub(super) fn remove_dead(&mut self, hash: u64, key: &[u8], place: Place) {
+        let slot = self.space.dbs[self.db].table.at(place);
+        let now = self.reading.now;
+        let is_key = slot
+            .deadline()
+            .is_some_and(|deadline| is_due(deadline, now));
+        if let Some((_, item)) = fields::filed(slot).filter(|_| !is_key) {
+            self.space.expire_fields(self.db, (item, hash), now, true);
+        } else if self
+            .space
+            .expire(self.db, hash, now, |slot| slot.key() == key)
+        {
+            self.space.stats.expired_lazily += 1;
+        }
+    }
+
+    /// Records that the command changed a key, and counts one change.
+    #[inline]
+    pub fn changed(&mut self, event: Event, key: &[u8]) {
+        self.changed_by(event, key, 1);
+    }
+
+    /// Records that the command changed so many elements of a key, each of which counts as a
+    /// change.
+    #[inline]
+    pub fn changed_by(&mut self, event: Event, key: &[u8], elements: usize) {
+        self.space.changes.count(elements as u64);
+        self.space.changes.record(self.db as u16, event, key);
+    }
+
+    /// Records a further event of a change already counted.
+    #[inline]
+    pub fn also(&mut self, event: Event, key: &[u8]) {
+        self.space.changes.record(self.db as u16, event, key);
+    }
+
+    /// Writes a string over whatever the key holds. The caller reports the change.
+    pub fn set_string(&mut self, key: &[u8], value: &[u8], ttl: Ttl) {
+        if value.len() > INLINE_MAX {
+            self.set_shared(key, Bytes::copy_from_slice(value), ttl);
+        } else {
+            let old = self.put(key, NewValue::Inline(Kind::String, value), ttl, false);
+            self.report_overwrite(key, old);
+        }
+    }
+
+    /// Writes a string of at least [`INLINE_MAX`] bytes, which is not copied, over whatever the key
+    /// holds. The caller reports the change.
+    pub fn set_shared(&mut self, key: &[u8], value: Bytes, ttl: Ttl) {
+        let value = Box::new(Value::Long(value));
+        let old = self.put(key, NewValue::Boxed(value), ttl, false);
+        self.report_overwrite(key, old);
+    }
+
+    /// Writes the text of a number that was computed from the one the key holds: the key is changed
+    /// but not overwritten. The caller reports the change.
+    pub fn set_number(&mut self, key: &[u8], text: &[u8], ttl: Ttl) {
+        if text.len() > INLINE_MAX {
+            let value = Box::new(Value::Long(Bytes::copy_from_slice(text)));
+            self.put(key, NewValue::Boxed(value), ttl, false);
+        } else {
+            self.put(key, NewValue::Inline(Kind::String, text), ttl, false);
+        }
+    }
+
+    #[inline]
+    pub(super) fn report_overwrite(&mut self, key: &[u8], old: Option<Kind>) {
+        if let Some(old) = old {
+            let changes = &mut self.space.changes;
+            changes.record_overwrite(self.db as u16, key, old, Kind::String);
+        }
+    }
+
+    /// Writes a string and says what type of value was there.
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        value: NewValue<'_>,
+        ttl: Ttl,
+        is_variant: bool,
+    ) -> Option<Kind> {
+        let hash = self.space.hash(key);
+        let place = self.settle(hash, key);
+        let clock = self.clock();
+        let Keyspace {
+            dbs,
+            cut,
+            changes,
+            graveyard,
+            ..
+        } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let parts = Parts {
+            key,
+            value,
+            deadline: None,
+            epoch: cut.epoch,
+            clock,
+            is_variant,
+        };
+        if let Some(place) = place {
+            let old = db.table.at(place).kind();
+            db.overwrite(cut, graveyard, (hash, place), parts, ttl);
+            return Some(old);
+        }
+        let deadline = match ttl {
+            Ttl::At(deadline) => Some(deadline),
+            Ttl::Drop | Ttl::Keep => None,
+        };
+        db.insert(hash, parts, deadline);
+        changes.record(self.db as u16, Event::NEW, key);
+        None
+    }
+
+    /// Edits the string at a key in place, keeping its deadline; a missing key starts empty. It
+    /// will be `len` bytes long. The caller has checked the type and reports the change.
+    pub fn edit_string(&mut self, key: &[u8], len: usize, edit: impl FnOnce(&mut Vec<u8>)) {
+        let hash = self.space.hash(key);
+        let place = self.settle(hash, key);
+        let clock = self.clock();
+        let Keyspace { dbs, cut, .. } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let number = db.cut_number;
+        let mut bytes = Vec::new();
+        if let Some(place) = place {
+            let slot = db.table.at_mut(place);
+            Db::preserve(cut, number, slot);
+            match slot.value_mut() {
+                Some(Value::Growable(bytes)) => {
+                    let bytes = own(bytes);
+                    make_room(bytes, len);
+                    edit(bytes);
+                    slot.set_clock(clock);
+                    return;
+                }
+                // Its bytes become the grown string's, unless a reply or a snapshot has them too.
+                Some(Value::Long(long)) => bytes = Vec::from(std::mem::take(long)),
+                _ => bytes.extend_from_slice(slot.string().unwrap_or_default()),
+            }
+        }
+        make_room(&mut bytes, len);
+        edit(&mut bytes);
+        if bytes.len() >= GROWABLE_MIN {
+            let value = Box::new(Value::Growable(Arc::new(bytes)));
+            self.put(key, NewValue::Boxed(value), Ttl::Keep, true);
+        } else {
+            self.put(key, NewValue::Inline(Kind::String, &bytes), Ttl::Keep, true);
+        }
+    }
+
+    /// Removes a key. True if it was alive.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = self.space.hash(key);
+        self.settle(hash, key);
+        let Keyspace {
+            dbs,
+            cut,
+            graveyard,
+            ..
+        } = &mut *self.space;
+        dbs[self.db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {})
+    }
+
+    /// Removes a living key because it was given a deadline in the past, and reports it as the
+    /// setting `expire-past-event` says.
+    pub fn remove_as_past(&mut self, key: &[u8]) {
+        if self.remove(key) {
+            self.space.effects.delete(self.db, key);
+            let event = if self.space.past_is_expired {
+                self.space.stats.expired_lazily += 1;
+                Event::EXPIRED
+            } else {
+                Event::DEL
+            };
+            self.changed(event, key);
+        }
+    }
+
+    /// The event of fields that were removed because they were given a deadline in the past, as the
+    /// setting `expire-past-event` says. They count as expired either way, unlike keys: so in
+    /// Redis.
+    pub fn past_field_event(&mut self, fields: usize) -> Event {
+        self.space.stats.fields_expired_lazily += fields as u64;
+        if self.space.past_is_expired {
+            Event::HEXPIRED
+        } else {
+            Event::HDEL
+        }
+    }
+
+    /// The deadline of a key: none if there is no such key, `Some(None)` if it has none.
+    pub fn deadline(&self, key: &[u8]) -> Option<Option<Deadline>> {
+        self.peek(key).map(Slot::deadline)
+    }
+
+    /// Changes the deadline of a living key; the caller reports the change.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Deadline>) {
+        let hash = self.space.hash(key);
+        if let Some(place) = self.settle(hash, key) {
+            let Keyspace { dbs, cut, .. } = &mut *self.space;
+            dbs[self.db].set_deadline(cut, (hash, place), deadline);
+        }
+    }
+
+    /// Moves a living key to another name, with its deadline, over whatever is there, and reports
+    /// it. False if there is no such key.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
+        let (source_hash, hash) = (self.space.hash(from), self.space.hash(to));
+        self.settle(source_hash, from);
+        self.settle(hash, to);
+        if from == to {
+            return self.peek(from).is_some();
+        }
+        let Keyspace {
+            dbs,
+            cut,
+            changes,
+            graveyard,
+            ..
+        } = &mut *self.space;
+        let db = &mut dbs[self.db];
+        let Some(slot) = db.take(cut, source_hash, from) else {
+            return false;
+        };
+        let old = db.table.find(hash, to).map(Slot::kind);
+        db.remove_by(Some(cut), graveyard, hash, |slot| slot.key() == to, |_| {});
+        let new = slot.kind();
+        let filed = slot.filed();
+        let renamed = slot.renamed(hash, to, filed, cut.epoch);
+        db.insert_slot(hash, renamed);
+        let number = self.db as u16;
+        changes.count(1);
+        changes.record(number, Event::NEW, to);
+        changes.record(number, Event::RENAME_FROM, from);
+        changes.record(number, Event::RENAME_TO, to);
+        if let Some(old) = old {
+            changes.record_overwrite(number, to, old, new);
+        }
+        true
+    }
+
+    /// Number of keys; dead ones are removed or left out unless `counts_dead`.
+    pub fn len(&mut self, counts_dead: bool) -> usize {
+        if counts_dead {
+            return self.space.dbs[self.db].table.len();
+        }
+        self.space.settle_due(self.db, self.reading, SETTLE_MAX);
+        self.space.live_len(self.db)
+    }
+
+    /// One step of SCAN over living keys; see [`Table::scan`].
+    pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(&Slot)) -> u32 {
+        self.space.dbs[self.db].table.scan(cursor, count, |slot| {
+            if self.is_dead(slot) {
+                self.note(self.space.placement.hash(slot.key()), slot);
+            } else {
+                found(slot);
+            }
+        })
+    }
+
+    /// Calls `found` for every living key, in no order. Dead ones are left to the expiry job.
+    pub fn for_each(&self, mut found: impl FnMut(&Slot)) {
+        self.space.dbs[self.db].table.for_each(|slot| {
+            if !self.is_dead(slot) {
+                found(slot);
+            }
+        });
+    }
+
+    /// A random living key, uniformly among the living unless nearly all keys are dead.
+    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        self.space.dbs[self.db].index.advance(self.reading.now);
+        // Redis: goes on drawing, for most of a second if 400,000 keys have just died.
+        if self.space.live_len(self.db) == 0 {
+            return None;
+        }
+        let now = self.reading.now;
+        let is_alive = |slot: &Slot| !is_dead(slot, now);
+        for _ in 0..RANDOM_TRIES {
+            let Keyspace { dbs, rng, .. } = &mut *self.space;
+            let slot = dbs[self.db].table.random(rng)?;
+            let key = slot.key().to_vec();
+            if is_alive(slot) {
+                return Some(key);
+            }
+            let hash = self.space.placement.hash(&key);
+            if !self.space.is_frozen {
+                self.settle(hash, &key);
+            }
+        }
+        let Keyspace { dbs, rng, .. } = &mut *self.space;
+        let slot = dbs[self.db].table.find_any(rng, is_alive)?;
+        Some(slot.key().to_vec())
+    }
+}
+
+/// Whether a key is dead: by its own deadline, or as a hash by those of all its fields.
+#[inline]
+pub(super) fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
+    slot.deadline()
+        .is_some_and(|deadline| is_due(deadline, now))
+        || fields::is_dead(slot, now)
+}
+
+/// Makes room for a string of so many bytes. A long one gets an eighth more than it needs and not
+/// as much again, which is also more likely to fit behind it, so that nothing need be copied.
+fn make_room(bytes: &mut Vec<u8>, len: usize) {
+    if len > bytes.capacity() && len >= SPARSE_MIN {
+        bytes.reserve_exact(len + len / 8 - bytes.len());
+    }
+}
+
+/// A string that can be grown: copied, spare capacity and all, if a snapshot is still writing it.
+fn own(string: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
+    if Arc::get_mut(string).is_none() {
+        let mut copy = Vec::with_capacity(string.capacity());
+        copy.extend_from_slice(string);
+        *string = Arc::new(copy);
+    }
+    Arc::get_mut(string).expect("nobody else knows the copy")
+}
+
+pub(super) fn string_of(slot: &Slot) -> Result<StringRef<'_>, CommandError> {
+    match slot.value() {
+        ValueRef::Inline(bytes) if slot.kind() == Kind::String => Ok(StringRef::Short(bytes)),
+        ValueRef::Inline(_) => Err(CommandError::WrongType),
+        ValueRef::Boxed(Value::Long(bytes)) => Ok(StringRef::Long(bytes)),
+        ValueRef::Boxed(Value::Growable(bytes)) => Ok(StringRef::Short(bytes)),
+        ValueRef::Boxed(_) => Err(CommandError::WrongType),
+    }
+}
