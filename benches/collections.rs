@@ -1,6 +1,6 @@
 //! What collections cost: processor time per operation on big forms of a million elements, in
 //! random order, so that every cache line is cold, and on small ones; bytes per element; and what
-//! takes longest of all insertions and of all steps of a dismantling. Members, fields and items
+//! takes longest of all insertions and of all steps of a dismantling. Segmented, fields and items
 //! have 16 bytes, values 32. A batch has a thousand operations: microseconds are nanoseconds each.
 
 use std::hint::black_box;
@@ -11,10 +11,10 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use hashbrown::HashTable;
 use mayfly::expiry::ALL_LIVE;
 use mayfly::value::hash::{self, Form, HashLimits, HashRef, Shape};
-use mayfly::value::list::{ChunkLimit, List};
-use mayfly::value::members::{Content, Members};
+use mayfly::value::list::{List, NodeLimit};
 use mayfly::value::packed::{self, End};
 use mayfly::value::placement::Placement;
+use mayfly::value::segmented::{Content, Segmented};
 use mayfly::value::set::{self, SetLimits, SetRef};
 use mayfly::value::zset::{Direction, Interval, ScoreBound, Zset, ZsetLimits, ZsetRef, small};
 use mayfly::value::{intset, size_class};
@@ -158,7 +158,7 @@ fn group<'a>(c: &'a mut Criterion, name: &str) -> Group<'a> {
 fn big_list(c: &mut Criterion) {
     let list = filled(
         "list",
-        || List::new(ChunkLimit::from_setting(LIST_SETTING)),
+        || List::new(NodeLimit::from_setting(LIST_SETTING)),
         |list, number| list.push(End::Back, &name(number)),
         List::dismantle,
     );
@@ -239,7 +239,7 @@ fn big_list(c: &mut Criterion) {
 
 /// A big set or hash, and elements that are in it, or that it lacks, for now.
 struct Table {
-    members: Members,
+    members: Segmented,
     rng: SmallRng,
     guests: Vec<Name>,
     missed: Vec<Name>,
@@ -250,9 +250,9 @@ impl Table {
         Table {
             members: filled(
                 kind,
-                || Members::new(content, placement()),
+                || Segmented::new(content, placement()),
                 |members, number| insert(members, &name(number)),
-                Members::dismantle,
+                Segmented::dismantle,
             ),
             rng: rng(),
             guests: Vec::new(),
@@ -279,13 +279,13 @@ impl Table {
     }
 }
 
-fn insert(members: &mut Members, member: &Name) {
+fn insert(members: &mut Segmented, member: &Name) {
     let hash = members.hash(member);
     // A set keeps no value.
     members.insert(hash, member, &VALUE);
 }
 
-fn remove(members: &mut Members, member: &Name) {
+fn remove(members: &mut Segmented, member: &Name) {
     let hash = members.hash(member);
     members.remove(hash, member);
 }

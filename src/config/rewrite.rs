@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::source::{Loader, ReadInclude, setting_of};
+use super::source::{Assembler, ReadInclude, setting_of};
 use super::{Config, Row, rows};
 
 pub(super) const REWRITE_MARKER: &str = "# Added by CONFIG REWRITE";
@@ -16,7 +16,7 @@ impl Config {
     pub fn rewrite(&self, old_text: &[u8], read_include: ReadInclude<'_>) -> Vec<u8> {
         let mut text = self.replace_stale_lines(old_text);
         // The file may have been edited since the start: mistakes in it are not looked at.
-        let mut loader = Loader::new(read_include);
+        let mut loader = Assembler::new(read_include);
         loader.file("", &text, 0);
         let mut added = Vec::new();
         for row in rows() {
@@ -48,7 +48,7 @@ impl Config {
             .collect();
         let is_stale = |row: Row| {
             let mut no_include = |_: &str| Err(io::Error::other("not read here"));
-            let mut loader = Loader::new(&mut no_include);
+            let mut loader = Assembler::new(&mut no_include);
             let own = |other: Option<Row>| other.is_some_and(|other| other.name() == row.name());
             for (line, _) in lines.iter().filter(|(_, other)| own(*other)) {
                 loader.file("", line, 0);

@@ -73,7 +73,7 @@ pub fn parse(
     args: &[String],
     read_include: ReadInclude<'_>,
 ) -> Result<(Config, Vec<String>), ConfigErrors> {
-    let mut loader = Loader::new(read_include);
+    let mut loader = Assembler::new(read_include);
     if let Some((name, text)) = file {
         loader.file(name, text, 0);
     }
@@ -231,7 +231,7 @@ fn is_of_a_service(key: &str, value: &str) -> bool {
 }
 
 /// Applies the sources one after another to the defaults.
-pub(super) struct Loader<'a> {
+pub(super) struct Assembler<'a> {
     pub(super) config: Config,
     read_include: ReadInclude<'a>,
     /// Save points of one source add up, those of a later source replace them.
@@ -243,9 +243,9 @@ pub(super) struct Loader<'a> {
     given: Vec<&'static str>,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> Assembler<'a> {
     pub(super) fn new(read_include: ReadInclude<'a>) -> Self {
-        Loader {
+        Assembler {
             config: Config::default(),
             read_include,
             save_seen: false,

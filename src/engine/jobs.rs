@@ -219,7 +219,7 @@ impl Engine {
         while done < indexes {
             let next = self.jobs.next_index % indexes;
             let db = usize::from(self.keyspace.active_databases()[next / 2]);
-            let what = [Filed::Keys, Filed::Fields][next % 2];
+            let what = [Filed::Keys, Filed::Members][next % 2];
             if self.keyspace.db(db).index_of(what).ripe_len() == 0 {
                 self.jobs.next_index = (next + 1) % indexes;
                 done += 1;
@@ -232,9 +232,9 @@ impl Engine {
                 break;
             }
             let reading = self.reading;
-            if what == Filed::Fields {
+            if what == Filed::Members {
                 self.keyspace
-                    .expire_fields_round(db, &reading, HASHES_PER_ROUND, &mut drawn);
+                    .expire_members_round(db, &reading, HASHES_PER_ROUND, &mut drawn);
             } else {
                 let round = self
                     .keyspace
@@ -256,7 +256,7 @@ impl Engine {
         let now = self.reading.now;
         for next in 0..self.keyspace.active_databases().len() * 2 {
             let db = usize::from(self.keyspace.active_databases()[next / 2]);
-            let what = [Filed::Keys, Filed::Fields][next % 2];
+            let what = [Filed::Keys, Filed::Members][next % 2];
             let Some(coming) = self.keyspace.db(db).coming(what, db, now) else {
                 continue;
             };

@@ -239,7 +239,7 @@ fn first_not_ended(level: Level, now: UnixMillis) -> i64 {
 
 /// Where to file an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Destination {
     level: Level,
     bucket: i64,
 }
@@ -281,10 +281,10 @@ impl Piles {
     }
 
     #[inline]
-    fn place(&self, deadline: Deadline) -> Place {
+    fn place(&self, deadline: Deadline) -> Destination {
         let at = deadline.0.0;
         if self.ring_a().base > at >> Level::A.shift() {
-            return Place {
+            return Destination {
                 level: Level::A,
                 bucket: self.ring_a().base - 1,
             };
@@ -292,7 +292,7 @@ impl Piles {
         for ring in &self.rings {
             let bucket = at >> ring.level.shift();
             if bucket - ring.base < ring.slots as i64 {
-                return Place {
+                return Destination {
                     level: ring.level,
                     bucket,
                 };
@@ -303,7 +303,7 @@ impl Piles {
         } else {
             self.beyond_bucket
         };
-        Place {
+        Destination {
             level: Level::Beyond,
             bucket,
         }
@@ -484,7 +484,7 @@ impl Strata {
     pub fn refile(&mut self, item: ItemRef, deadline: Deadline) -> ItemRef {
         let place = self.piles.place(deadline);
         let chunk = self.slab.get(item.chunk());
-        let filed = Place {
+        let filed = Destination {
             level: chunk.level,
             bucket: chunk.bucket,
         };
@@ -497,7 +497,7 @@ impl Strata {
         self.file(hash, place)
     }
 
-    fn file(&mut self, hash: u64, Place { level, bucket }: Place) -> ItemRef {
+    fn file(&mut self, hash: u64, Destination { level, bucket }: Destination) -> ItemRef {
         if level != Level::Beyond {
             let ring = &mut self.piles.rings[level as usize];
             if bucket >= ring.base {

@@ -7,9 +7,9 @@ use crate::expiry::{ALL_LIVE, Deadline};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::entry::{Slot, ValueRef};
-use crate::store::fields;
+use crate::store::members;
 use crate::value::hash::{Form, HashLimits, HashRef};
-use crate::value::list::{ChunkLimit, ListRef};
+use crate::value::list::{ListRef, NodeLimit};
 use crate::value::packed;
 use crate::value::placement::Ahead;
 use crate::value::set::{SetLimits, SetRef};
@@ -20,7 +20,7 @@ use crate::value::{Kind, StringRef, Value};
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of lists, and of the chunks of big ones.
-    pub list: ChunkLimit,
+    pub list: NodeLimit,
     /// Of sets.
     pub set: SetLimits,
     /// Of sorted sets.
@@ -34,7 +34,7 @@ impl Limits {
     pub fn new(config: &Config) -> Limits {
         let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Limits {
-            list: ChunkLimit::from_setting(config.list_chunk),
+            list: NodeLimit::from_setting(config.list_chunk),
             set: SetLimits {
                 intset_entries_max: usize_of(config.set_integers_max),
                 packed_entries_max: usize_of(config.set_packed_entries_max),
@@ -218,7 +218,7 @@ impl Live<'_> {
 
     fn hash_in<'s>(&self, key: &[u8], slot: &'s Slot) -> Result<HashRef<'s>, CommandError> {
         let now = self.reading.now;
-        if fields::may_be_due(slot, now) {
+        if members::may_be_due(slot, now) {
             self.note(self.space.hash(key), slot);
         }
         Ok(hash_of(slot, now)?.with(self.member_ahead()))

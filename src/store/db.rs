@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 
 use super::collection::hash_of;
 use super::entry::{Parts, Slot, ValueRef};
-use super::fields;
 use super::graveyard::Graveyard;
+use super::members;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, ItemRef, Refile, Strata};
@@ -116,7 +116,7 @@ pub enum Filed {
     /// Volatile keys.
     Keys,
     /// Hashes with volatile fields.
-    Fields,
+    Members,
 }
 
 /// Coarse buckets begin at the same moment in all databases. Those with no more items than this are
@@ -143,7 +143,7 @@ pub struct Db {
     /// Their deadlines.
     pub index: Strata,
     /// Hashes with volatile fields, by a deadline that no field's is before.
-    pub fields: Strata,
+    pub members: Strata,
     /// The number this database had when the running snapshot was cut; none if it began later.
     pub cut_number: Option<u16>,
 }
@@ -154,7 +154,7 @@ impl Db {
         Db {
             table,
             index: Strata::new(now),
-            fields: Strata::new(now),
+            members: Strata::new(now),
             cut_number: None,
         }
     }
@@ -167,8 +167,8 @@ impl Db {
         if let Some((deadline, item)) = slot.filed() {
             self.index.remove(item, deadline);
         }
-        if let Some((deadline, item)) = fields::filed(slot) {
-            self.fields.remove(item, deadline);
+        if let Some((deadline, item)) = members::filed(slot) {
+            self.members.remove(item, deadline);
         }
     }
 
@@ -176,7 +176,7 @@ impl Db {
     pub fn index_of(&self, what: Filed) -> &Strata {
         match what {
             Filed::Keys => &self.index,
-            Filed::Fields => &self.fields,
+            Filed::Members => &self.members,
         }
     }
 
@@ -184,7 +184,7 @@ impl Db {
     pub fn index_of_mut(&mut self, what: Filed) -> &mut Strata {
         match what {
             Filed::Keys => &mut self.index,
-            Filed::Fields => &mut self.fields,
+            Filed::Members => &mut self.members,
         }
     }
 
@@ -202,9 +202,9 @@ impl Db {
             let is_set = slot.set_deadline(deadline, item);
             assert!(is_set, "the same deadline fits the same shape");
         }
-        if let Some((deadline, _)) = fields::filed(&slot) {
-            let item = self.fields.insert(hash, deadline);
-            fields::set_filed(&mut slot, Some((deadline, item)));
+        if let Some((deadline, _)) = members::filed(&slot) {
+            let item = self.members.insert(hash, deadline);
+            members::set_filed(&mut slot, Some((deadline, item)));
         }
         self.table.insert(hash, slot);
     }
@@ -219,8 +219,8 @@ impl Db {
         ttl: Ttl,
     ) {
         let slot = self.table.at_mut(place);
-        if let Some((deadline, item)) = fields::filed(slot) {
-            self.fields.remove(item, deadline);
+        if let Some((deadline, item)) = members::filed(slot) {
+            self.members.remove(item, deadline);
         }
         let old = slot.filed();
         let deadline = match (old, ttl) {
@@ -252,12 +252,12 @@ impl Db {
     /// Slides both indexes to `now`: what has ended becomes ripe.
     pub fn advance(&mut self, now: UnixMillis) {
         self.index.advance(now);
-        self.fields.advance(now);
+        self.members.advance(now);
     }
 
     /// When expiry has something to do here; none if never. `number` is the database's.
     pub fn next_wakeup(&self, number: usize) -> Option<UnixMillis> {
-        let wakeups = [&self.index, &self.fields].map(|index| {
+        let wakeups = [&self.index, &self.members].map(|index| {
             let refile = index
                 .next_refile()
                 .map(|refile| refile_time(refile, number));
@@ -353,31 +353,31 @@ impl Db {
     pub fn refile(&mut self, what: Filed, hash: u64, item: ItemRef) {
         match what {
             Filed::Keys => self.refile_key(hash, item),
-            Filed::Fields => self.file_fields(hash, item),
+            Filed::Members => self.file_members(hash, item),
         }
     }
 
     /// Files a hash anew by the soonest deadline of its fields, or no more if it has no volatile
     /// ones.
-    pub fn file_fields(&mut self, hash: u64, item: ItemRef) {
-        let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
+    pub fn file_members(&mut self, hash: u64, item: ItemRef) {
+        let is_it = |slot: &Slot| members::is_filed_at(slot, item);
         let Some(slot) = self.table.find_by_mut(hash, is_it) else {
             return;
         };
-        let Some(((old, _), hash)) = fields::filed(slot).zip(hash_of(slot, ALL_LIVE).ok()) else {
+        let Some(((old, _), hash)) = members::filed(slot).zip(hash_of(slot, ALL_LIVE).ok()) else {
             return;
         };
         let filed = match hash.soonest() {
             Some(soonest) => {
-                let item = self.fields.change(item, old, soonest);
-                Some((soonest, self.fields.refile(item, soonest)))
+                let item = self.members.change(item, old, soonest);
+                Some((soonest, self.members.refile(item, soonest)))
             }
             None => {
-                self.fields.remove(item, old);
+                self.members.remove(item, old);
                 None
             }
         };
-        fields::set_filed(slot, filed);
+        members::set_filed(slot, filed);
     }
 
     fn refile_key(&mut self, hash: u64, item: ItemRef) {
@@ -402,7 +402,7 @@ impl Db {
     pub fn check(&self) {
         self.table.check();
         self.index.check();
-        self.fields.check();
+        self.members.check();
         let (mut dated, mut dated_sum) = (0, 0i128);
         let mut volatile = 0;
         let mut sum = 0i128;
@@ -418,15 +418,15 @@ impl Db {
                     );
                     assert_eq!(super::entry::tag(self.index.hash(item)), slot.tag());
                 }
-                assert_eq!(fields::filed(slot).is_some(), has_volatile_fields(slot));
-                if let Some((deadline, item)) = fields::filed(slot) {
+                assert_eq!(members::filed(slot).is_some(), has_volatile_fields(slot));
+                if let Some((deadline, item)) = members::filed(slot) {
                     dated += 1;
                     dated_sum += i128::from(deadline.0.0);
                     assert!(
-                        self.fields.contains(item),
+                        self.members.contains(item),
                         "a hash names an item that is not there"
                     );
-                    assert_eq!(super::entry::tag(self.fields.hash(item)), slot.tag());
+                    assert_eq!(super::entry::tag(self.members.hash(item)), slot.tag());
                 }
                 true
             });
@@ -435,10 +435,10 @@ impl Db {
         assert_eq!(sum, self.index.deadline_sum());
         assert_eq!(
             dated,
-            self.fields.len(),
+            self.members.len(),
             "index of hashes and table disagree"
         );
-        assert_eq!(dated_sum, self.fields.deadline_sum());
+        assert_eq!(dated_sum, self.members.deadline_sum());
     }
 }
 
@@ -452,7 +452,7 @@ fn has_volatile_fields(slot: &Slot) -> bool {
     }
     let deadlines = hash.iter().filter_map(|element| element.deadline);
     let soonest = deadlines.min();
-    let filed = fields::filed(slot).map(|(deadline, _)| deadline);
+    let filed = members::filed(slot).map(|(deadline, _)| deadline);
     assert!(soonest >= filed, "a hash is filed too late");
     soonest.is_some()
 }

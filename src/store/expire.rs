@@ -4,9 +4,9 @@
 use super::change::Event;
 use super::db::{Db, Filed};
 use super::entry::Slot;
-use super::fields;
-use super::fields::{FIELDS_PER_STEP, Losses};
 use super::keyspace::Keyspace;
+use super::members;
+use super::members::{Losses, MEMBERS_PER_STEP};
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::is_due;
@@ -122,7 +122,7 @@ impl Keyspace {
             ..
         } = self;
         let number = dbs[db].cut_number;
-        let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
+        let is_it = |slot: &Slot| members::is_filed_at(slot, item);
         let Some(slot) = dbs[db].table.find_by_mut(hash, is_it) else {
             return;
         };
@@ -140,7 +140,7 @@ impl Keyspace {
             db,
             is_reported: false,
         };
-        if fields::is_dead(slot, now) {
+        if members::is_dead(slot, now) {
             // As of a dead key, a snapshot needs nothing of it.
             dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
                 cut.count_unkept(number, slot);
@@ -149,7 +149,7 @@ impl Keyspace {
             return;
         }
         let mut is_over = true;
-        if fields::may_be_due(slot, now) {
+        if members::may_be_due(slot, now) {
             Db::preserve(cut, number, slot);
             let is_named = losses.changes.is_heard(Event::HEXPIRED) || losses.effects.are_heard();
             let key = if is_named {
@@ -158,10 +158,10 @@ impl Keyspace {
                 Vec::new()
             };
             let gone = |field: &[u8], deadline| losses.field(&key, field, deadline);
-            is_over = fields::expire(slot, now, FIELDS_PER_STEP, gone);
+            is_over = members::expire(slot, now, MEMBERS_PER_STEP, gone);
         }
         if is_over {
-            dbs[db].file_fields(hash, item);
+            dbs[db].file_members(hash, item);
         }
     }
 
@@ -174,12 +174,12 @@ impl Keyspace {
             let Some(slot) = self.dbs[db].table.find(hash, key) else {
                 return;
             };
-            let due = fields::filed(slot).filter(|&(at, _)| is_due(at, reading.now));
+            let due = members::filed(slot).filter(|&(at, _)| is_due(at, reading.now));
             let Some((_, item)) = due else {
                 return;
             };
             self.expire_fields(db, (item, hash), reading.now, true);
-            left = left.saturating_sub(FIELDS_PER_STEP);
+            left = left.saturating_sub(MEMBERS_PER_STEP);
         }
     }
 
@@ -200,7 +200,7 @@ impl Keyspace {
                 if self.is_frozen {
                     continue;
                 }
-                if what == Filed::Fields {
+                if what == Filed::Members {
                     self.expire_fields(db as usize, (item, hash), reading.now, true);
                 } else if self.expire(db as usize, hash, reading.now, is_it) {
                     self.stats.expired_lazily += 1;
@@ -224,7 +224,7 @@ impl Keyspace {
         }
         let hashes = self.settle_dead_hashes(db, reading, limit);
         let keys = self.settle_due_keys(db, reading, limit);
-        let indexes = [&self.dbs[db].index, &self.dbs[db].fields];
+        let indexes = [&self.dbs[db].index, &self.dbs[db].members];
         if hashes + keys > 0 || indexes.iter().any(|index| index.ripe_len() > 0) {
             // It has something else to do now, at another time.
             self.schedule.note(db);
@@ -271,7 +271,7 @@ impl Keyspace {
         reading: &Reading,
         limit: usize,
     ) -> usize {
-        let index = &mut self.dbs[db].fields;
+        let index = &mut self.dbs[db].members;
         index.advance(reading.now);
         if index.is_empty() || index.due_len_max() > limit {
             return 0;
@@ -281,9 +281,9 @@ impl Keyspace {
         index.draw_current(limit, &mut drawn);
         self.fetch(db, &drawn);
         for &(item, hash) in &drawn {
-            let is_it = |slot: &Slot| fields::is_filed_at(slot, item);
+            let is_it = |slot: &Slot| members::is_filed_at(slot, item);
             let slot = self.dbs[db].table.find_by(hash, is_it);
-            if slot.is_some_and(|slot| fields::is_dead(slot, reading.now)) {
+            if slot.is_some_and(|slot| members::is_dead(slot, reading.now)) {
                 self.expire_fields(db, (item, hash), reading.now, false);
             }
         }
@@ -351,7 +351,7 @@ impl Keyspace {
 
     /// One round of active expiry of fields in one database: draws up to `ripe` hashes from those
     /// whose time has come and removes some of their due fields.
-    pub fn expire_fields_round(
+    pub fn expire_members_round(
         &mut self,
         db: usize,
         reading: &Reading,
@@ -359,7 +359,7 @@ impl Keyspace {
         drawn: &mut Vec<(ItemRef, u64)>,
     ) {
         drawn.clear();
-        self.dbs[db].fields.draw_ripe(&mut self.rng, ripe, drawn);
+        self.dbs[db].members.draw_ripe(&mut self.rng, ripe, drawn);
         self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
             self.expire_fields(db, (item, hash), reading.now, false);
@@ -370,7 +370,7 @@ impl Keyspace {
     pub fn active_indexes(&self) -> impl Iterator<Item = &Strata> {
         self.schedule.active().iter().flat_map(|&number| {
             let db = &self.dbs[usize::from(number)];
-            [&db.index, &db.fields]
+            [&db.index, &db.members]
         })
     }
 

@@ -32,7 +32,7 @@ impl Graveyard {
         if !db.table.is_empty() {
             self.tables.push_back(db.table);
         }
-        for mut index in [db.index, db.fields] {
+        for mut index in [db.index, db.members] {
             if !index.is_empty() {
                 self.indexes.push_back(index.clear());
             }

@@ -22,8 +22,8 @@ use crate::clock::{Reading, UnixMillis};
 use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::Deadline;
 use crate::value::Value;
-use crate::value::members::Members;
 use crate::value::placement::{Ahead, Placement};
+use crate::value::segmented::Segmented;
 
 /// Counters of what happened to keys.
 #[derive(Default)]
@@ -185,9 +185,9 @@ impl Keyspace {
         self.dbs[db].table.prefetch_entry(hash);
     }
 
-    /// For passes 3 and 4 of a look-ahead, which are those of [`Members`]: the big set or hash that
-    /// the key of this hash probably holds.
-    pub fn probable_members(&self, db: usize, hash: u64) -> Option<&Members> {
+    /// For passes 3 and 4 of a look-ahead, which are those of [`Segmented`]: the big set or hash
+    /// that the key of this hash probably holds.
+    pub fn probable_members(&self, db: usize, hash: u64) -> Option<&Segmented> {
         let slot = self.dbs[db].table.find_by(hash, |_| true)?;
         match slot.value() {
             ValueRef::Boxed(Value::Set(members) | Value::Hash(members)) => Some(members),
@@ -348,7 +348,7 @@ impl Keyspace {
 
     /// Hashes of a database with volatile fields, dead ones among them until they are removed.
     pub fn dated_len(&self, db: usize) -> usize {
-        self.dbs[db].fields.len()
+        self.dbs[db].members.len()
     }
 
     /// Keys of a database that are not known to be due; exact after [`Keyspace::settle_due`]

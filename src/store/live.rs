@@ -12,8 +12,8 @@ use super::collection::{hash_of, len_of};
 use super::db::{Db, Filed, Ttl};
 use super::entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use super::expire::{Noted, SETTLE_MAX};
-use super::fields;
 use super::keyspace::Keyspace;
+use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, expiretime_ms, is_due};
@@ -70,7 +70,7 @@ impl Live<'_> {
         self.space.effects.are_heard()
     }
 
-    /// Records a command that has the effect of the running one; see [`effect`].
+    /// Records a command that has the effect of the running one; see [`super::effect`].
     #[inline]
     pub fn effect<'a>(&mut self, args: impl IntoIterator<Item = &'a [u8]>) {
         self.space.effects.record(self.db, args);
@@ -126,7 +126,7 @@ impl Live<'_> {
         let due = slot.filed().filter(|&(at, _)| is_due(at, self.reading.now));
         let (what, filed) = match due {
             Some(_) => (Filed::Keys, due),
-            None => (Filed::Fields, fields::filed(slot)),
+            None => (Filed::Members, members::filed(slot)),
         };
         if let Some((_, item)) = filed {
             let mut noted = self.space.noted.take();
@@ -198,7 +198,7 @@ impl Live<'_> {
     /// Whether a key holds a hash with fields that are due but still there.
     pub fn has_dead_fields(&self, key: &[u8]) -> bool {
         let now = self.reading.now;
-        let slot = self.peek(key).filter(|slot| fields::may_be_due(slot, now));
+        let slot = self.peek(key).filter(|slot| members::may_be_due(slot, now));
         let hash = slot.and_then(|slot| hash_of(slot, now).ok());
         hash.is_some_and(|hash| Some(hash.len()) < slot.and_then(len_of))
     }
@@ -256,7 +256,7 @@ impl Live<'_> {
         let is_key = slot
             .deadline()
             .is_some_and(|deadline| is_due(deadline, now));
-        if let Some((_, item)) = fields::filed(slot).filter(|_| !is_key) {
+        if let Some((_, item)) = members::filed(slot).filter(|_| !is_key) {
             self.space.expire_fields(self.db, (item, hash), now, true);
         } else if self
             .space
@@ -500,7 +500,7 @@ impl Live<'_> {
         self.space.live_len(self.db)
     }
 
-    /// One step of SCAN over living keys; see [`Table::scan`].
+    /// One step of SCAN over living keys; see [`super::table::Table::scan`].
     pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(&Slot)) -> u32 {
         self.space.dbs[self.db].table.scan(cursor, count, |slot| {
             if self.is_dead(slot) {
@@ -552,7 +552,7 @@ impl Live<'_> {
 pub(super) fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
     slot.deadline()
         .is_some_and(|deadline| is_due(deadline, now))
-        || fields::is_dead(slot, now)
+        || members::is_dead(slot, now)
 }
 
 /// Makes room for a string of so many bytes. A long one gets an eighth more than it needs and not

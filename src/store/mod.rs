@@ -9,7 +9,7 @@
 //! Live = Keyspace + one database + one instant: what commands get
 //! ```
 //!
-//! **Live.** Commands never see a [`Db`]. In a [`Live`] a key whose deadline has come does not
+//! **Live.** Commands never see a [`db::Db`]. In a [`Live`] a key whose deadline has come does not
 //! exist, so no command can forget to check. Methods that take `&mut self` settle such a key
 //! (remove it, report `expired`) before their own change; methods that take `&self` hide it and
 //! note it, and [`Keyspace::settle_noted`] removes it when the command ends.
@@ -35,7 +35,7 @@ pub mod keyspace;
 pub mod live;
 
 pub mod expire;
-pub mod fields;
+pub mod members;
 
 pub mod collection;
 pub mod edit;

@@ -66,9 +66,9 @@ pub struct Plan {
     /// Long classes in the order in which they stand in the pattern.
     classes: Box<[Class]>,
     /// Long segments between two stars, in order.
-    segments: Box<[Segment]>,
+    segments: Box<[Stretch]>,
     /// What stands behind the last star, if there is one.
-    tail: Option<Segment>,
+    tail: Option<Stretch>,
     /// Parts that take a byte, in all.
     parts: usize,
     nocase: bool,
@@ -85,16 +85,16 @@ struct Class {
 
 /// A place between two parts of the pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct Gap {
     at: usize,
     /// Long classes before that.
     class: usize,
 }
 
-impl Place {
+impl Gap {
     /// Behind a part of one byte.
-    fn next(self) -> Place {
-        Place {
+    fn next(self) -> Gap {
+        Gap {
             at: self.at + 1,
             ..self
         }
@@ -103,10 +103,10 @@ impl Place {
 
 /// Parts without a star among them.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
-    start: Place,
+struct Stretch {
+    start: Gap,
     /// Behind its last byte.
-    end: Place,
+    end: Gap,
     parts: usize,
     /// Every part is a byte that stands for itself.
     is_plain: bool,
@@ -131,7 +131,7 @@ impl Plan {
             ..Plan::default()
         };
         let mut segments = Vec::new();
-        let mut place = Place::default();
+        let mut place = Gap::default();
         let mut is_first = true;
         loop {
             let segment = plan.segment_at(pattern, place);
@@ -153,14 +153,14 @@ impl Plan {
     }
 
     /// The segment that begins at a place.
-    fn segment_at(&self, pattern: &[u8], start: Place) -> Segment {
+    fn segment_at(&self, pattern: &[u8], start: Gap) -> Stretch {
         let (mut end, mut parts, mut is_plain) = (start, 0, !self.nocase);
         while pattern.get(end.at).is_some_and(|&byte| byte != b'*') {
             is_plain &= !b"?[\\".contains(&pattern[end.at]);
             end = self.part_at(pattern, end).1;
             parts += 1;
         }
-        Segment {
+        Stretch {
             start,
             end,
             parts,
@@ -173,7 +173,7 @@ impl Plan {
         if text.len() < self.parts {
             return false;
         }
-        let (mut place, mut taken) = (Place::default(), 0);
+        let (mut place, mut taken) = (Gap::default(), 0);
         let mut segments = self.segments.iter();
         // Behind the last star, and how much of the text was taken up to its end.
         let mut star = None;
@@ -219,7 +219,7 @@ impl Plan {
     }
 
     /// Whether the end of a text matches what stands behind the last star.
-    fn match_tail(&self, pattern: &[u8], tail: &Segment, text: &[u8]) -> bool {
+    fn match_tail(&self, pattern: &[u8], tail: &Stretch, text: &[u8]) -> bool {
         let Some(start) = text.len().checked_sub(tail.parts) else {
             return false;
         };
@@ -232,7 +232,7 @@ impl Plan {
 
     /// The end of the first occurrence of a long segment in a text.
     #[cold]
-    fn find(&self, pattern: &[u8], segment: &Segment, text: &[u8]) -> Option<usize> {
+    fn find(&self, pattern: &[u8], segment: &Stretch, text: &[u8]) -> Option<usize> {
         if segment.is_plain {
             let plain = &pattern[segment.start.at..segment.end.at];
             return memmem::find(text, plain).map(|start| start + plain.len());
@@ -260,7 +260,7 @@ impl Plan {
     }
 
     /// A bit for each part of a segment that a byte matches.
-    fn row(&self, pattern: &[u8], segment: &Segment, byte: u8, words: usize) -> Box<[u64]> {
+    fn row(&self, pattern: &[u8], segment: &Stretch, byte: u8, words: usize) -> Box<[u64]> {
         let mut row = vec![0u64; words].into_boxed_slice();
         let mut place = segment.start;
         for number in 0..segment.parts {
@@ -275,12 +275,12 @@ impl Plan {
 
     /// The part of the pattern at a place, where there is one and no star, and the place behind it.
     #[inline]
-    fn part_at(&self, pattern: &[u8], Place { at, class }: Place) -> (Part<'_>, Place) {
+    fn part_at(&self, pattern: &[u8], Gap { at, class }: Gap) -> (Part<'_>, Gap) {
         let (part, len) = match pattern[at..] {
             [b'?', ..] => (Part::Any, 1),
             [b'[', ..] => {
                 if let Some(long) = self.classes.get(class).filter(|long| long.start == at) {
-                    let next = Place {
+                    let next = Gap {
                         at: long.end,
                         class: class + 1,
                     };
@@ -293,7 +293,7 @@ impl Plan {
             _ => (Part::Literal(pattern[at]), 1),
         };
         let at = at + len;
-        (part, Place { at, class })
+        (part, Gap { at, class })
     }
 
     #[inline]
@@ -309,7 +309,7 @@ impl Plan {
     /// Matches one byte with the part of the pattern at a place, which is no star; gives the place
     /// of the next part.
     #[inline]
-    fn match_one(&self, pattern: &[u8], place: Place, byte: u8) -> Option<Place> {
+    fn match_one(&self, pattern: &[u8], place: Gap, byte: u8) -> Option<Gap> {
         match pattern.get(place.at)? {
             b'[' | b'\\' => {
                 let (part, next) = self.part_at(pattern, place);

@@ -23,9 +23,9 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::dated;
-use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::{Ahead, Placement};
+use super::segmented::{Content, Element, Segmented, sample_by_walk};
 use super::{SMALL_BYTES_MAX, StringRef};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
@@ -236,7 +236,7 @@ pub enum Form<'a> {
     /// Fields in the order they came.
     Dated(&'a [u8]),
     /// A table.
-    Big(&'a Members),
+    Big(&'a Segmented),
 }
 
 /// A hash to be read, at one instant: dead fields are not seen.
@@ -383,7 +383,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// One step of HSCAN, see [`Members::scan`]; a small hash is met whole, as in Redis.
+    /// One step of HSCAN, see [`Segmented::scan`]; a small hash is met whole, as in Redis.
     pub fn scan(self, cursor: u64, count: usize, mut found: impl FnMut(Element<'a>)) -> u64 {
         match self.form {
             Form::Packed(_) | Form::Dated(_) => {
@@ -399,7 +399,7 @@ impl<'a> HashRef<'a> {
     }
 
     /// A deadline that no field's is before, dead ones included, if any has one. Exact in a small
-    /// hash; see [`Members::soonest`].
+    /// hash; see [`Segmented::soonest`].
     pub fn soonest(self) -> Option<Deadline> {
         match self.form {
             Form::Packed(_) => None,
@@ -420,8 +420,8 @@ impl<'a> HashRef<'a> {
     }
 
     /// The big form of these fields.
-    pub fn to_big(self, placement: Placement) -> Members {
-        let mut fields = Members::new(Content::Fields, placement);
+    pub fn to_big(self, placement: Placement) -> Segmented {
+        let mut fields = Segmented::new(Content::Fields, placement);
         for Element {
             member,
             value,

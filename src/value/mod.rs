@@ -11,12 +11,12 @@ pub mod hash;
 pub mod intset;
 pub mod list;
 pub mod long_double;
-pub mod members;
 pub mod number;
 pub mod packed;
 pub mod placement;
 pub mod prefetch;
 pub mod segment;
+pub mod segmented;
 pub mod set;
 pub mod size_class;
 pub mod zset;
@@ -28,9 +28,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::expiry::Deadline;
-use list::{Chunk, List};
-use members::Members;
+use list::{List, Node};
 use segment::Segment;
+use segmented::Segmented;
 use zset::{Page, Zset};
 
 /// The most bytes of a small set, sorted set or hash, which lies inside its key's entry.
@@ -119,11 +119,11 @@ pub enum Value {
     /// A big list.
     List(List),
     /// A big set.
-    Set(Members),
+    Set(Segmented),
     /// A big sorted set.
     Zset(Box<Zset>),
     /// A big hash.
-    Hash(Members),
+    Hash(Segmented),
     /// A big collection as it was at the cut of a snapshot.
     Frozen(Frozen),
 }
@@ -144,7 +144,7 @@ pub struct Frozen {
 #[derive(Clone)]
 #[allow(missing_docs)]
 pub enum Pieces {
-    List(Vec<Rc<Chunk>>),
+    List(Vec<Rc<Node>>),
     Members(Vec<Rc<Segment>>),
     Zset(Vec<Rc<Page>>),
 }

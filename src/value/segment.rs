@@ -36,8 +36,8 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::dated::{self, DEADLINE_BYTES, Span};
-use super::members::{Content, Element};
 use super::placement::{Placement, inner, room};
+use super::segmented::{Content, Element};
 use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
 use crate::expiry::{Deadline, is_due};

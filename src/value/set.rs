@@ -17,9 +17,9 @@ use std::ops::Deref;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::members::{Content, Element, Members, sample_by_walk};
 use super::packed::{self, Buffer};
 use super::placement::{Ahead, Placement};
+use super::segmented::{Content, Element, Segmented, sample_by_walk};
 use super::{SMALL_BYTES_MAX, StringRef, intset, number};
 use crate::expiry::ALL_LIVE;
 
@@ -41,7 +41,7 @@ pub enum SetForm {
     Intset,
     /// Members in the order they came ([`packed`]).
     Packed,
-    /// A table ([`Members`]).
+    /// A table ([`Segmented`]).
     Big,
 }
 
@@ -264,7 +264,7 @@ pub enum SetRef<'a> {
     /// Members in the order they came.
     Packed(&'a [u8]),
     /// A table.
-    Big(&'a Members),
+    Big(&'a Segmented),
 }
 
 impl<'a> SetRef<'a> {
@@ -316,7 +316,7 @@ impl<'a> SetRef<'a> {
         };
         let integers = intset::iter(integers).map(SetMember::integer);
         let items = packed::iter(items).map(|item| string(item.bytes));
-        let table = table.into_iter().flat_map(Members::iter).map(member);
+        let table = table.into_iter().flat_map(Segmented::iter).map(member);
         integers.chain(items).chain(table)
     }
 
@@ -340,7 +340,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// One step of SSCAN, see [`Members::scan`]; small sets are met whole, as in Redis.
+    /// One step of SSCAN, see [`Segmented::scan`]; small sets are met whole, as in Redis.
     pub fn scan(self, cursor: u64, count: usize, mut found: impl FnMut(SetMember<'a>)) -> u64 {
         if let SetRef::Big(set) = self {
             return set.scan(cursor, count, |element| found(member(element)));
@@ -350,8 +350,8 @@ impl<'a> SetRef<'a> {
     }
 
     /// The big form of these members.
-    pub fn to_big(self, placement: Placement) -> Members {
-        let mut members = Members::new(Content::Members, placement);
+    pub fn to_big(self, placement: Placement) -> Segmented {
+        let mut members = Segmented::new(Content::Members, placement);
         for member in self.iter() {
             members.insert(placement.hash(&member), &member, b"");
         }
@@ -385,7 +385,7 @@ mod tests {
     struct Set {
         form: SetForm,
         small: Vec<u8>,
-        big: Option<Members>,
+        big: Option<Segmented>,
         placement: Placement,
         limits: SetLimits,
     }
@@ -402,7 +402,7 @@ mod tests {
             match set.form {
                 SetForm::Intset => {}
                 SetForm::Packed => set.small = packed::EMPTY.to_vec(),
-                SetForm::Big => set.big = Some(Members::new(Content::Members, set.placement)),
+                SetForm::Big => set.big = Some(Segmented::new(Content::Members, set.placement)),
             }
             set
         }

@@ -129,7 +129,7 @@ fn expiry_looks_only_where_there_is_something_to_do() {
     assert_eq!(sim.engine.next_wakeup_ms(), None);
     for db in [9, 10, 60_000] {
         assert_eq!(sim.engine.keyspace.db(db).index.allocated_bytes(), 0);
-        assert_eq!(sim.engine.keyspace.db(db).fields.allocated_bytes(), 0);
+        assert_eq!(sim.engine.keyspace.db(db).members.allocated_bytes(), 0);
     }
 }
 

@@ -269,7 +269,7 @@ fn deadlines_move_with_the_key() {
             sim.advance(70);
             sim.expect(&ttls, "*3 :-2 :-1 :-2");
             sim.engine.keyspace.check();
-            let collected = sim.engine.keyspace.db(db).fields.len();
+            let collected = sim.engine.keyspace.db(db).members.len();
             assert_eq!(collected, 0, "{request}: a hash is still filed");
         }
     }

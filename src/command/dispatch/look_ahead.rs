@@ -16,7 +16,7 @@ use crate::command::table::row::{MEMBER_AT, flag};
 use crate::command::table::table;
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
-use crate::value::members::Members;
+use crate::value::segmented::Segmented;
 
 /// The look-ahead passes over a batch: two over the first keys, one over the first members of those
 /// commands that have one.
@@ -78,7 +78,7 @@ fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
     let Engine {
         sessions, keyspace, ..
     } = engine;
-    let mut looks: [Option<(&Members, u64)>; BATCH_MAX] = [None; BATCH_MAX];
+    let mut looks: [Option<(&Segmented, u64)>; BATCH_MAX] = [None; BATCH_MAX];
     let mut free = looks.iter_mut();
     for &(key, count) in batch {
         let session = &mut sessions[key];

@@ -18,8 +18,8 @@ use crate::store::Live;
 use crate::store::change::Event;
 use crate::value::hash::HashRef;
 use crate::value::long_double::LongDouble;
-use crate::value::members::Element;
 use crate::value::number::{format_i64, parse_i64};
+use crate::value::segmented::Element;
 
 /// The commands on hashes.
 pub const COMMANDS: &[Row] = &[

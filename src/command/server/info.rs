@@ -174,7 +174,11 @@ fn settle(engine: &mut Engine) {
     let reading = engine.reading;
     let mut left = SETTLE_MAX;
     for db in 0..engine.keyspace.databases() {
-        let Db { index, fields, .. } = engine.keyspace.db(db);
+        let Db {
+            index,
+            members: fields,
+            ..
+        } = engine.keyspace.db(db);
         if index.is_empty() && fields.is_empty() {
             continue;
         }
@@ -264,7 +268,7 @@ fn overhead_bytes(engine: &Engine, client_bytes: u64) -> u64 {
     let dbs = (0..engine.keyspace.databases()).map(|db| engine.keyspace.db(db));
     let structure: usize = dbs
         .map(|db| {
-            db.table.allocated_bytes() + db.index.allocated_bytes() + db.fields.allocated_bytes()
+            db.table.allocated_bytes() + db.index.allocated_bytes() + db.members.allocated_bytes()
         })
         .sum();
     engine.identity.startup_bytes + structure as u64 + client_bytes

@@ -7,10 +7,10 @@ use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::hash_of;
 use crate::store::entry::{NewValue, Slot};
-use crate::store::fields::{self, Losses};
+use crate::store::members::{self, Losses};
 use crate::value::hash::{self, HashLimits, HashRef, Shape, Stored};
-use crate::value::members::{Element, Members};
 use crate::value::placement::{Ahead, Placement};
+use crate::value::segmented::{Element, Segmented};
 use crate::value::{Kind, Value};
 
 impl Live<'_> {
@@ -120,7 +120,7 @@ impl<'a> HashMut<'a> {
     /// Removes a field if it is due.
     pub(super) fn settle(&mut self, field: &[u8]) {
         let HashMut { fields, losses } = self;
-        if !fields::may_be_due(fields.slot, losses.now) {
+        if !members::may_be_due(fields.slot, losses.now) {
             return;
         }
         let all = hash_of(fields.slot, ALL_LIVE).expect("only hashes get here");
@@ -156,7 +156,7 @@ impl FieldsMut<'_> {
         }
     }
 
-    pub(super) fn big(&mut self) -> Option<&mut Members> {
+    pub(super) fn big(&mut self) -> Option<&mut Segmented> {
         match self.slot.value_mut() {
             Some(Value::Hash(members)) => Some(members),
             _ => None,
@@ -164,9 +164,9 @@ impl FieldsMut<'_> {
     }
 
     /// The big form, into which a small hash is turned.
-    pub(super) fn grow(&mut self) -> &mut Members {
+    pub(super) fn grow(&mut self) -> &mut Segmented {
         if self.big().is_none() {
-            let (filed, is_dated) = (fields::filed(self.slot), self.slot.is_dated());
+            let (filed, is_dated) = (members::filed(self.slot), self.slot.is_dated());
             let mut members = self.view().to_big(self.placement);
             members.set_filed(filed);
             let value = NewValue::Boxed(Box::new(Value::Hash(members)));
@@ -256,21 +256,21 @@ impl FieldsMut<'_> {
 
     /// Files the hash no later than this deadline of a field.
     pub(super) fn file(&mut self, deadline: Deadline) {
-        let item = match fields::filed(self.slot) {
+        let item = match members::filed(self.slot) {
             None => self.index.insert(self.hash, deadline),
             Some((old, item)) if deadline < old => self.index.change(item, old, deadline),
             Some(_) => return,
         };
-        fields::set_filed(self.slot, Some((deadline, item)));
+        members::set_filed(self.slot, Some((deadline, item)));
     }
 
     /// Files the hash no more if no field is volatile any more.
     pub(super) fn unfile_if_stable(&mut self) {
-        if let Some((deadline, item)) = fields::filed(self.slot)
+        if let Some((deadline, item)) = members::filed(self.slot)
             && !self.view().has_volatile()
         {
             self.index.remove(item, deadline);
-            fields::set_filed(self.slot, None);
+            members::set_filed(self.slot, None);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::store::Live;
 use crate::store::collection::list_of;
 use crate::store::entry::{NewValue, SMALL_MAX, Slot};
 use crate::store::graveyard::Graveyard;
-use crate::value::list::{ChunkLimit, List, ListRef, Side};
+use crate::value::list::{List, ListRef, NodeLimit, Side};
 use crate::value::packed::{self, End};
 use crate::value::{Kind, Value};
 
@@ -46,7 +46,7 @@ impl Live<'_> {
 pub struct ListMut<'a> {
     pub(super) slot: &'a mut Slot,
     pub(super) graveyard: &'a mut Graveyard,
-    pub(super) limit: ChunkLimit,
+    pub(super) limit: NodeLimit,
 }
 
 impl ListMut<'_> {

@@ -25,8 +25,8 @@ use crate::store::change::Event;
 use crate::store::collection::len_of;
 use crate::store::db::Db;
 use crate::store::entry::{NewValue, Parts, Slot};
-use crate::store::fields::Losses;
 use crate::store::graveyard::Graveyard;
+use crate::store::members::Losses;
 use crate::store::table::Place;
 use crate::store::{Keyspace, Live};
 use crate::value::packed::{self, End};
@@ -113,7 +113,7 @@ impl Live<'_> {
             slot,
             hash,
             graveyard,
-            index: &mut db.fields,
+            index: &mut db.members,
             losses: Losses {
                 changes,
                 effects,
@@ -192,7 +192,7 @@ impl Keyspace {
         let Keyspace { dbs, graveyard, .. } = self;
         let Db {
             table,
-            fields: index,
+            members: index,
             ..
         } = &mut dbs[db];
         let Some(place) = table.locate(hash, key) else {

@@ -1,35 +1,35 @@
-//! The big form of a list, which OBJECT ENCODING calls quicklist: a deque of bounded chunks.
+//! The big form of a list, which OBJECT ENCODING calls quicklist: a deque of bounded nodes.
 //!
 //! ```text
-//! List    links   [ items | chunk ][ items | chunk ][ items | chunk ] ...       the spine
+//! List    links   [ items | node ][ items | node ][ items | node ] ...       the spine
 //!                             |                |                |
-//!                         Rc<Chunk>        Rc<Chunk>        Rc<Chunk>
+//!                         Rc<Node>        Rc<Node>        Rc<Node>
 //!                         packed, at       one long         packed, at
 //!                         most 8 KiB       item alone       most 8 KiB
 //! ```
 //!
-//! The spine has each chunk's number of items, so that finding an index touches one chunk only.
-//! Pushing and popping work on the first or last chunk, a change in the middle on one chunk or,
+//! The spine has each node's number of items, so that finding an index touches one node only.
+//! Pushing and popping work on the first or last node, a change in the middle on one node or,
 //! when it is full, on two halves of it. What removals leave behind is joined with its neighbour as
-//! soon as both together fill no more than half a chunk; the other half keeps the next insertion
+//! soon as both together fill no more than half a node; the other half keeps the next insertion
 //! from dividing them again.
 //!
-//! A clone, as a snapshot takes it by [`List::freeze`], shares the chunks; whoever changes a shared
-//! chunk copies it first. A long item is never copied after it was stored.
+//! A clone, as a snapshot takes it by [`List::freeze`], shares the nodes; whoever changes a shared
+//! node copies it first. A long item is never copied after it was stored.
 //!
-//! A million items of 16 bytes take 18.2 bytes each, of which 2 frame the item in its chunk
+//! A million items of 16 bytes take 18.2 bytes each, of which 2 frame the item in its node
 //! (benches/collections.rs).
 //!
-//! Invariants ([`List::check`]): no chunk is empty or beyond the limit; an item is alone if and
+//! Invariants ([`List::check`]): no node is empty or beyond the limit; an item is alone if and
 //! only if it is too long for the limit; `items` and `len` are true sums.
 //!
 //! Not here: small lists ([`packed`]), and when one form becomes the other, which the commands
-//! decide by [`ChunkLimit::allows`] and [`List::fits_packed`].
+//! decide by [`NodeLimit::allows`] and [`List::fits_packed`].
 
-mod chunk;
+mod node;
 mod view;
 
-pub use chunk::{Chunk, ChunkLimit, Elements};
+pub use node::{Elements, Node, NodeLimit};
 pub use view::{Items, ListRef};
 
 use std::collections::VecDeque;
@@ -38,19 +38,19 @@ use std::rc::Rc;
 use crate::value::StringRef;
 use crate::value::packed::{self, End};
 
-/// Items in order, in chunks.
+/// Items in order, in nodes.
 #[derive(Clone, Debug)]
 pub struct List {
     links: VecDeque<Link>,
     len: usize,
-    limit: ChunkLimit,
+    limit: NodeLimit,
 }
 
-/// A chunk in the spine.
+/// A node in the spine.
 #[derive(Clone, Debug)]
 struct Link {
     items: usize,
-    chunk: Rc<Chunk>,
+    node: Rc<Node>,
 }
 
 /// Which neighbour of an item is meant.
@@ -63,8 +63,8 @@ pub enum Side {
 }
 
 impl List {
-    /// A list without items, whose chunks will be as the limit says.
-    pub fn new(limit: ChunkLimit) -> List {
+    /// A list without items, whose nodes will be as the limit says.
+    pub fn new(limit: NodeLimit) -> List {
         List {
             links: VecDeque::new(),
             len: 0,
@@ -73,10 +73,10 @@ impl List {
     }
 
     /// The items of a small list.
-    pub fn from_packed(packed: &[u8], limit: ChunkLimit) -> List {
+    pub fn from_packed(packed: &[u8], limit: NodeLimit) -> List {
         let (mut list, len) = (List::new(limit), packed::len(packed));
         if len > 0 && limit.allows(packed.len(), len) {
-            list.links.push_back(Link::new(Chunk::of_packed(packed)));
+            list.links.push_back(Link::new(Node::of_packed(packed)));
             list.len = len;
         } else {
             for item in packed::iter(packed) {
@@ -87,17 +87,17 @@ impl List {
     }
 
     /// The items as a small list, if that is within the limit.
-    pub fn to_packed(&self, limit: ChunkLimit) -> Option<Vec<u8>> {
+    pub fn to_packed(&self, limit: NodeLimit) -> Option<Vec<u8>> {
         let mut packed = Vec::with_capacity(self.packed_bytes(limit)?);
         packed.extend_from_slice(packed::EMPTY);
         for link in &self.links {
-            packed::extend(&mut packed, link.chunk.packed()?);
+            packed::extend(&mut packed, link.node.packed()?);
         }
         Some(packed)
     }
 
     /// Whether the list has shrunk to half the limit and should become a small one again.
-    pub fn fits_packed(&self, limit: ChunkLimit) -> bool {
+    pub fn fits_packed(&self, limit: NodeLimit) -> bool {
         self.packed_bytes(limit.halved()).is_some()
     }
 
@@ -120,12 +120,12 @@ impl List {
         if let Some(link) = self.end_mut(end)
             && link.has_room(item, limit)
         {
-            return link.edit(|chunk| match end {
-                End::Front => packed::push_front(chunk.room(), &[item]),
-                End::Back => packed::push_back(chunk.room(), &[item]),
+            return link.edit(|node| match end {
+                End::Front => packed::push_front(node.room(), &[item]),
+                End::Back => packed::push_back(node.room(), &[item]),
             });
         }
-        let link = Link::new(Chunk::of(item, limit));
+        let link = Link::new(Node::of(item, limit));
         match end {
             End::Front => self.links.push_front(link),
             End::Back => self.links.push_back(link),
@@ -135,8 +135,8 @@ impl List {
     /// The item at an end.
     pub fn peek(&self, end: End) -> Option<StringRef<'_>> {
         match end {
-            End::Front => self.links.front()?.chunk.iter().next(),
-            End::Back => self.links.back()?.chunk.iter().next_back(),
+            End::Front => self.links.front()?.node.iter().next(),
+            End::Back => self.links.back()?.node.iter().next_back(),
         }
     }
 
@@ -145,7 +145,7 @@ impl List {
         self.cut(end, items, drop);
     }
 
-    /// Keeps only so many items from index `start` on. The chunks that fall away as a whole are
+    /// Keeps only so many items from index `start` on. The nodes that fall away as a whole are
     /// returned as a list, in no order, for whoever dismantles lists in steps.
     pub fn trim(&mut self, start: usize, kept: usize) -> List {
         let mut removed = List::new(self.limit);
@@ -162,9 +162,9 @@ impl List {
     /// The item of an index.
     pub fn get(&self, index: usize) -> Option<StringRef<'_>> {
         let (link, inner) = self.locate(index)?;
-        match self.links[link].chunk.packed() {
+        match self.links[link].node.packed() {
             Some(packed) => packed::at(packed, inner).map(|item| StringRef::Short(item.bytes)),
-            None => self.links[link].chunk.iter().next(),
+            None => self.links[link].node.iter().next(),
         }
     }
 
@@ -194,12 +194,12 @@ impl List {
         let limit = self.limit;
         let link = &mut self.links[place];
         if link.can_replace(at, item, limit) {
-            link.edit(|chunk| packed::replace(chunk.room(), at, item));
+            link.edit(|node| packed::replace(node.room(), at, item));
             self.settle_small(place);
         } else if link.items == 1 {
-            *link = Link::new(Chunk::of(item, limit));
+            *link = Link::new(Node::of(item, limit));
         } else {
-            link.edit(|chunk| packed::remove(chunk.room(), at, 1));
+            link.edit(|node| packed::remove(node.room(), at, 1));
             self.len -= 1;
             self.place(place, at, item);
         }
@@ -209,7 +209,7 @@ impl List {
     /// Inserts an item beside the first one that equals `pivot`; false if none does.
     pub fn insert(&mut self, side: Side, pivot: &[u8], item: &[u8]) -> bool {
         let mut found = self.links.iter().enumerate();
-        let found = found.find_map(|(place, link)| Some((place, link.chunk.find(pivot)?)));
+        let found = found.find_map(|(place, link)| Some((place, link.node.find(pivot)?)));
         let Some((place, at)) = found else {
             return false;
         };
@@ -231,7 +231,7 @@ impl List {
         if link.items == 1 {
             link.items = 0;
         } else {
-            link.edit(|chunk| packed::remove(chunk.room(), at, 1));
+            link.edit(|node| packed::remove(node.room(), at, 1));
         }
         self.settle_small(place);
         true
@@ -264,12 +264,12 @@ impl List {
         removed
     }
 
-    /// The chunks in order, shared: they stay as they are while the list goes on changing.
-    pub fn freeze(&self) -> Vec<Rc<Chunk>> {
-        self.links.iter().map(|link| link.chunk.clone()).collect()
+    /// The nodes in order, shared: they stay as they are while the list goes on changing.
+    pub fn freeze(&self) -> Vec<Rc<Node>> {
+        self.links.iter().map(|link| link.node.clone()).collect()
     }
 
-    /// Frees one chunk; false if there was none left.
+    /// Frees one node; false if there was none left.
     pub fn dismantle(&mut self) -> bool {
         match self.links.pop_back() {
             Some(link) => self.len -= link.items,
@@ -278,17 +278,17 @@ impl List {
         true
     }
 
-    /// Bytes of memory behind it, shared chunks included; asks every chunk.
+    /// Bytes of memory behind it, shared nodes included; asks every node.
     pub fn allocated_bytes(&self) -> usize {
-        let chunks = self.links.iter().map(|link| link.chunk.allocated_bytes());
-        self.links.capacity() * size_of::<Link>() + chunks.sum::<usize>()
+        let nodes = self.links.iter().map(|link| link.node.allocated_bytes());
+        self.links.capacity() * size_of::<Link>() + nodes.sum::<usize>()
     }
 
     /// Asserts every invariant.
     pub fn check(&self) {
         for link in &self.links {
-            assert_eq!(link.items, link.chunk.len(), "the spine counts wrongly");
-            link.chunk.check(self.limit);
+            assert_eq!(link.items, link.node.len(), "the spine counts wrongly");
+            link.node.check(self.limit);
         }
         let items = self.links.iter().map(|link| link.items).sum::<usize>();
         assert_eq!(self.len, items, "the list counts wrongly");
@@ -302,14 +302,14 @@ impl List {
     }
 
     /// The size of all items as one packed string, if that is within the limit. Looks at few
-    /// chunks: two neighbours fill half a chunk, other than at the ends.
-    fn packed_bytes(&self, limit: ChunkLimit) -> Option<usize> {
+    /// nodes: two neighbours fill half a node, other than at the ends.
+    fn packed_bytes(&self, limit: NodeLimit) -> Option<usize> {
         let mut bytes = packed::HEADER;
         if !limit.allows(bytes, self.len) {
             return None;
         }
         for link in &self.links {
-            bytes += link.chunk.packed()?.len() - packed::HEADER;
+            bytes += link.node.packed()?.len() - packed::HEADER;
             if !limit.allows(bytes, self.len) {
                 return None;
             }
@@ -317,13 +317,13 @@ impl List {
         Some(bytes)
     }
 
-    /// Removes items at an end, handing over whole chunks.
+    /// Removes items at an end, handing over whole nodes.
     fn cut(&mut self, end: End, mut items: usize, mut hand_over: impl FnMut(Link)) {
         while items > 0
             && let Some(link) = self.end_mut(end)
         {
             if link.items > items {
-                link.edit(|chunk| chunk.remove_end(end, items));
+                link.edit(|node| node.remove_end(end, items));
                 self.len -= items;
                 break;
             }
@@ -362,57 +362,57 @@ impl List {
         None
     }
 
-    /// The link that has an index, and the item's offset in its chunk.
+    /// The link that has an index, and the item's offset in its node.
     fn locate_offset(&self, index: usize) -> Option<(usize, usize)> {
         let (place, inner) = self.locate(index)?;
-        let at = match self.links[place].chunk.packed() {
+        let at = match self.links[place].node.packed() {
             Some(packed) => packed::at(packed, inner)?.at,
             None => packed::HEADER,
         };
         Some((place, at))
     }
 
-    /// Puts an item before what is at an offset of a chunk, or behind all of it.
+    /// Puts an item before what is at an offset of a node, or behind all of it.
     fn place(&mut self, place: usize, at: usize, item: &[u8]) {
         self.len += 1;
         let limit = self.limit;
         let at_start = at == packed::HEADER;
         let at_end = at == self.links[place].end_offset();
         if self.links[place].has_room(item, limit) {
-            self.links[place].edit(|chunk| packed::insert_before(chunk.room(), at, &[item]));
+            self.links[place].edit(|node| packed::insert_before(node.room(), at, &[item]));
         } else if at_start && place > 0 && self.links[place - 1].has_room(item, limit) {
-            self.links[place - 1].edit(|chunk| packed::push_back(chunk.room(), &[item]));
+            self.links[place - 1].edit(|node| packed::push_back(node.room(), &[item]));
         } else if at_start {
-            self.links.insert(place, Link::new(Chunk::of(item, limit)));
+            self.links.insert(place, Link::new(Node::of(item, limit)));
         } else if at_end {
             self.place_behind(place, item);
         } else {
-            let rest = self.links[place].edit(|chunk| chunk.split_off(at));
+            let rest = self.links[place].edit(|node| node.split_off(at));
             self.links.insert(place + 1, Link::new(rest));
             self.place_behind(place, item);
             self.settle(place, place + 2);
         }
     }
 
-    /// Puts an item behind a chunk: at its end, at the start of the next, or between them.
+    /// Puts an item behind a node: at its end, at the start of the next, or between them.
     fn place_behind(&mut self, place: usize, item: &[u8]) {
         let limit = self.limit;
         if self.links[place].has_room(item, limit) {
-            self.links[place].edit(|chunk| packed::push_back(chunk.room(), &[item]));
+            self.links[place].edit(|node| packed::push_back(node.room(), &[item]));
         } else if let Some(next) = self.links.get_mut(place + 1)
             && next.has_room(item, limit)
         {
-            next.edit(|chunk| packed::push_front(chunk.room(), &[item]));
+            next.edit(|node| packed::push_front(node.room(), &[item]));
         } else {
             self.links
-                .insert(place + 1, Link::new(Chunk::of(item, limit)));
+                .insert(place + 1, Link::new(Node::of(item, limit)));
         }
     }
 
-    /// After a removal from one link: as it has to be, unless it alone fills half a chunk.
+    /// After a removal from one link: as it has to be, unless it alone fills half a node.
     fn settle_small(&mut self, place: usize) {
         let link = &self.links[place];
-        let bytes = link.chunk.packed().map_or(0, <[u8]>::len);
+        let bytes = link.node.packed().map_or(0, <[u8]>::len);
         if link.items == 0 || self.limit.halved().allows(bytes, link.items) {
             self.settle(place, place);
         }
@@ -435,7 +435,7 @@ impl List {
         self.shrink_spine();
     }
 
-    /// Empties a link into an earlier one, if that makes half a chunk at most.
+    /// Empties a link into an earlier one, if that makes half a node at most.
     fn join(&mut self, into: usize, from: usize) -> bool {
         let limit = self.limit.halved();
         let (a, b) = (&self.links[into], &self.links[from]);
@@ -446,16 +446,16 @@ impl List {
             self.links.swap(into, from);
             return true;
         }
-        let (Some(a_packed), Some(b_packed)) = (a.chunk.packed(), b.chunk.packed()) else {
+        let (Some(a_packed), Some(b_packed)) = (a.node.packed(), b.node.packed()) else {
             return false;
         };
         let bytes = a_packed.len() + b_packed.len() - packed::HEADER;
         if !limit.allows(bytes, a.items + b.items) {
             return false;
         }
-        let from = b.chunk.clone();
+        let from = b.node.clone();
         let from = from.packed().expect("just seen");
-        self.links[into].edit(|chunk| packed::extend(chunk.room(), from));
+        self.links[into].edit(|node| packed::extend(node.room(), from));
         true
     }
 
@@ -467,33 +467,33 @@ impl List {
 }
 
 impl Link {
-    fn new(chunk: Chunk) -> Link {
+    fn new(node: Node) -> Link {
         Link {
-            items: chunk.len(),
-            chunk: Rc::new(chunk),
+            items: node.len(),
+            node: Rc::new(node),
         }
     }
 
-    /// Changes the chunk, or a copy of its own if others have it too.
+    /// Changes the node, or a copy of its own if others have it too.
     #[inline]
-    fn edit<R>(&mut self, change: impl FnOnce(&mut Chunk) -> R) -> R {
-        let chunk = Rc::make_mut(&mut self.chunk);
-        let result = change(chunk);
-        self.items = chunk.len();
+    fn edit<R>(&mut self, change: impl FnOnce(&mut Node) -> R) -> R {
+        let node = Rc::make_mut(&mut self.node);
+        let result = change(node);
+        self.items = node.len();
         result
     }
 
     /// Whether an item can be added.
     #[inline]
-    fn has_room(&self, item: &[u8], limit: ChunkLimit) -> bool {
+    fn has_room(&self, item: &[u8], limit: NodeLimit) -> bool {
         let more = packed::item_bytes(item.len());
-        let packed = self.chunk.packed();
+        let packed = self.node.packed();
         packed.is_some_and(|packed| limit.allows(packed.len() + more, self.items + 1))
     }
 
     /// Whether an item can take the place of the one at an offset.
-    fn can_replace(&self, at: usize, item: &[u8], limit: ChunkLimit) -> bool {
-        self.chunk.packed().is_some_and(|packed| {
+    fn can_replace(&self, at: usize, item: &[u8], limit: NodeLimit) -> bool {
+        self.node.packed().is_some_and(|packed| {
             let old = packed::item_at(packed, at).map_or(0, |old| old.end() - at);
             let bytes = packed.len() - old + packed::item_bytes(item.len());
             limit.allows(bytes, self.items)
@@ -502,7 +502,7 @@ impl Link {
 
     /// The offset behind the item at an offset.
     fn offset_after(&self, at: usize) -> usize {
-        match self.chunk.packed() {
+        match self.node.packed() {
             Some(packed) => packed::item_at(packed, at).map_or(packed.len(), |item| item.end()),
             None => self.end_offset(),
         }
@@ -510,19 +510,19 @@ impl Link {
 
     /// The offset behind all items; of a long item alone, any but the first will do.
     fn end_offset(&self) -> usize {
-        self.chunk.packed().map_or(packed::HEADER + 1, <[u8]>::len)
+        self.node.packed().map_or(packed::HEADER + 1, <[u8]>::len)
     }
 
     /// Removes what equals an item; the link may become empty.
     fn remove_equal(&mut self, unwanted: &[u8], limit: usize, end: End) -> usize {
-        if self.chunk.find(unwanted).is_none() {
+        if self.node.find(unwanted).is_none() {
             return 0;
         }
-        if self.chunk.packed().is_none() {
+        if self.node.packed().is_none() {
             self.items = 0;
             return 1;
         }
-        self.edit(|chunk| chunk.remove_equal(unwanted, limit, end))
+        self.edit(|node| node.remove_equal(unwanted, limit, end))
     }
 }
 
@@ -548,7 +548,7 @@ impl<'a> Range<'a> {
     /// A cursor whose next item from the front has this index.
     fn front_cursor(list: &'a List, index: usize) -> Option<Cursor<'a>> {
         let (place, inner) = list.locate(index)?;
-        let mut elements = list.links[place].chunk.iter();
+        let mut elements = list.links[place].node.iter();
         if inner > 0 {
             elements.nth(inner - 1);
         }
@@ -559,7 +559,7 @@ impl<'a> Range<'a> {
     fn back_cursor(list: &'a List, index: usize) -> Option<Cursor<'a>> {
         let (place, inner) = list.locate(index)?;
         let link = &list.links[place];
-        let mut elements = link.chunk.iter();
+        let mut elements = link.node.iter();
         if link.items - 1 > inner {
             elements.nth_back(link.items - 2 - inner);
         }
@@ -581,7 +581,7 @@ impl<'a> Iterator for Range<'a> {
             return Some(element);
         }
         cursor.place += 1;
-        cursor.elements = self.list.links.get(cursor.place)?.chunk.iter();
+        cursor.elements = self.list.links.get(cursor.place)?.node.iter();
         cursor.elements.next()
     }
 
@@ -601,7 +601,7 @@ impl DoubleEndedIterator for Range<'_> {
             return Some(element);
         }
         cursor.place = cursor.place.checked_sub(1)?;
-        cursor.elements = self.list.links[cursor.place].chunk.iter();
+        cursor.elements = self.list.links[cursor.place].node.iter();
         cursor.elements.next_back()
     }
 }
@@ -739,11 +739,11 @@ mod tests {
     #[test]
     fn random_edits_agree_with_a_vector() {
         let limits = [
-            ChunkLimit::Bytes(64),
-            ChunkLimit::Bytes(512),
-            ChunkLimit::from_setting(-1),
-            ChunkLimit::Items(1),
-            ChunkLimit::Items(7),
+            NodeLimit::Bytes(64),
+            NodeLimit::Bytes(512),
+            NodeLimit::from_setting(-1),
+            NodeLimit::Items(1),
+            NodeLimit::Items(7),
         ];
         for seed in 0..25 {
             println!("seed {seed}");
@@ -758,19 +758,19 @@ mod tests {
                     agree(&list, &twin, &mut rng);
                 }
                 if step % 50 == 0 {
-                    let elements = frozen.iter().flat_map(|chunk| chunk.iter());
+                    let elements = frozen.iter().flat_map(|node| node.iter());
                     assert_eq!(owned(elements), frozen_twin, "a frozen list has changed");
                     (frozen, frozen_twin) = (list.freeze(), twin.clone());
                 }
             }
-            let chunks = list.links.len();
-            assert_eq!((0..).take_while(|_| list.dismantle()).count(), chunks);
+            let nodes = list.links.len();
+            assert_eq!((0..).take_while(|_| list.dismantle()).count(), nodes);
             list.check();
         }
     }
 
     fn numbered(count: usize) -> List {
-        let mut list = List::new(ChunkLimit::from_setting(-2));
+        let mut list = List::new(NodeLimit::from_setting(-2));
         for number in 0..count {
             list.push(End::Back, format!("member:{number:09}").as_bytes());
         }
@@ -780,10 +780,10 @@ mod tests {
     #[test]
     fn a_big_list_takes_little_more_than_its_items() {
         let list = numbered(100_000);
-        assert_eq!(list.links[0].chunk.allocated_bytes(), 8192 + 64);
+        assert_eq!(list.links[0].node.allocated_bytes(), 8192 + 64);
         let bytes = list.allocated_bytes() as f64 / 100_000.0;
         assert!(bytes < 18.5, "{bytes} bytes an item");
-        let mut list = List::new(ChunkLimit::from_setting(-2));
+        let mut list = List::new(NodeLimit::from_setting(-2));
         for _ in 0..100_000 {
             list.push(End::Front, b"member:123456789");
         }
@@ -813,7 +813,7 @@ mod tests {
         }
         let mut list = numbered(20_000);
         let removed = list.trim(9_000, 2_000);
-        assert!(removed.len() > 17_000, "whole chunks are handed over");
+        assert!(removed.len() > 17_000, "whole nodes are handed over");
         assert!(list.allocated_bytes() < 5 * 8192 + 8192);
         list.remove_end(End::Front, 1_900);
         assert!(list.fits_packed(list.limit));
@@ -839,14 +839,14 @@ mod tests {
     #[test]
     fn the_setting_means_what_it_means_in_redis() {
         for (setting, limit) in [
-            (-1, ChunkLimit::Bytes(4096)),
-            (-2, ChunkLimit::Bytes(8192)),
-            (-5, ChunkLimit::Bytes(65_536)),
-            (i64::MIN, ChunkLimit::Bytes(65_536)),
-            (0, ChunkLimit::Items(1)),
-            (128, ChunkLimit::Items(128)),
+            (-1, NodeLimit::Bytes(4096)),
+            (-2, NodeLimit::Bytes(8192)),
+            (-5, NodeLimit::Bytes(65_536)),
+            (i64::MIN, NodeLimit::Bytes(65_536)),
+            (0, NodeLimit::Items(1)),
+            (128, NodeLimit::Items(128)),
         ] {
-            assert_eq!(ChunkLimit::from_setting(setting), limit);
+            assert_eq!(NodeLimit::from_setting(setting), limit);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A big sorted set: records in pages, their order in a tree, and a table from member to record.
 //!
 //! ```text
-//!   member --hash--> Members --number--+
+//!   member --hash--> MemberIndex --number--+
 //!                                      v
 //!                                    Pages: [score, member] [score, member] ...
 //!                                      ^
@@ -20,15 +20,15 @@ use std::rc::Rc;
 
 use super::Outcome;
 use super::bounds::Interval;
-use super::members::Members;
+use super::member_index::MemberIndex;
 use super::pages::{Page, Pages, RecordId};
-use super::tree::{Direction, Place, Tree};
+use super::tree::{Direction, Position, Tree};
 use crate::value::placement::Placement;
 
 /// A sorted set of any size: `skiplist` to users.
 pub struct Zset {
     pages: Pages,
-    members: Members,
+    members: MemberIndex,
     tree: Tree,
     placement: Placement,
 }
@@ -49,7 +49,7 @@ impl Zset {
     pub fn new(placement: Placement) -> Zset {
         Zset {
             pages: Pages::default(),
-            members: Members::new(),
+            members: MemberIndex::new(),
             tree: Tree::new(),
             placement,
         }
@@ -87,7 +87,7 @@ impl Zset {
         Some(self.pages.record(id))
     }
 
-    /// Members and scores from a rank on, towards the end of the direction.
+    /// MemberIndex and scores from a rank on, towards the end of the direction.
     pub fn iter(&self, rank: usize, direction: Direction) -> Iter<'_> {
         Iter {
             pages: &self.pages,
@@ -221,13 +221,13 @@ impl Zset {
     }
 
     /// Where a member of this score would be inserted.
-    fn seek(&self, member: &[u8], score: f64) -> Place {
+    fn seek(&self, member: &[u8], score: f64) -> Position {
         let is_before = |other| self.pages.record(other).0 < member;
         self.tree.seek(score, is_before)
     }
 
     /// The place of a record.
-    fn place_of(&self, id: RecordId) -> Place {
+    fn place_of(&self, id: RecordId) -> Position {
         let (member, score) = self.pages.record(id);
         let is_up_to = |other| other == id || self.pages.record(other).0 < member;
         self.tree.seek_last(score, is_up_to)
@@ -259,7 +259,7 @@ impl Zset {
         Outcome::Changed
     }
 
-    fn remove_record(&mut self, hash: u64, id: RecordId, place: &Place) {
+    fn remove_record(&mut self, hash: u64, id: RecordId, place: &Position) {
         self.tree.remove(place);
         self.members.remove(hash, id);
         if let Some(page) = self.pages.remove(id) {
@@ -297,7 +297,7 @@ impl Zset {
     }
 }
 
-/// Members and scores in order.
+/// MemberIndex and scores in order.
 pub struct Iter<'a> {
     pages: &'a Pages,
     records: super::tree::Iter<'a>,

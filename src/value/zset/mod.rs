@@ -40,7 +40,7 @@
 
 mod big;
 mod bounds;
-mod members;
+mod member_index;
 mod pages;
 pub mod small;
 mod tree;
@@ -71,7 +71,7 @@ pub enum Outcome {
 /// How large a small sorted set may get before it becomes big, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZsetLimits {
-    /// Members: `zset-max-listpack-entries`.
+    /// MemberIndex: `zset-max-listpack-entries`.
     pub entries_max: usize,
     /// Bytes of each: `zset-max-listpack-value`.
     pub value_bytes_max: usize,
@@ -151,7 +151,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// Members and scores from a rank on, towards the end of the direction.
+    /// MemberIndex and scores from a rank on, towards the end of the direction.
     pub fn iter(self, rank: usize, direction: Direction) -> Iter<'a> {
         match self {
             ZsetRef::Packed(packed) => Iter::Packed(small::iter(packed, rank, direction)),
@@ -218,7 +218,7 @@ impl<'a> ZsetRef<'a> {
     }
 }
 
-/// Members and scores in order.
+/// MemberIndex and scores in order.
 pub enum Iter<'a> {
     /// Of a small set.
     Packed(small::Iter<'a>),

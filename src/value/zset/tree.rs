@@ -277,7 +277,7 @@ impl<T> std::ops::IndexMut<NodeId> for Nodes<T> {
 
 /// A place in the order, and the way there from the root. Any change of the tree ends it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Position {
     /// Records before it.
     pub rank: usize,
     /// An inner node of each level, and the index of the child taken.
@@ -327,13 +327,13 @@ impl Tree {
     /// The place of the first record that is not before what is sought: whose score is larger, or
     /// equal while `is_before` is false.
     #[inline]
-    pub fn seek(&self, score: f64, mut is_before: impl FnMut(RecordId) -> bool) -> Place {
+    pub fn seek(&self, score: f64, mut is_before: impl FnMut(RecordId) -> bool) -> Position {
         self.descend(|scores, ids| search(scores, ids, score, &mut is_before))
     }
 
     /// The place of the last record that is before what is sought; there must be one.
     #[inline]
-    pub fn seek_last(&self, score: f64, is_before: impl FnMut(RecordId) -> bool) -> Place {
+    pub fn seek_last(&self, score: f64, is_before: impl FnMut(RecordId) -> bool) -> Position {
         let mut place = self.seek(score, is_before);
         // Never over a leaf's start: its first record is a separator that was before.
         place.at -= 1;
@@ -342,14 +342,14 @@ impl Tree {
     }
 
     /// The place of the first record for which `is_before` is false, whatever the scores.
-    pub fn seek_by_record(&self, mut is_before: impl FnMut(RecordId) -> bool) -> Place {
+    pub fn seek_by_record(&self, mut is_before: impl FnMut(RecordId) -> bool) -> Position {
         self.descend(|_, ids| partition(0, ids.len(), |at| is_before(ids[at])))
     }
 
     /// The way to where `search` leads, which tells how many of the records it is given are before
     /// what is sought.
     #[inline]
-    fn descend(&self, mut search: impl FnMut(&[f64], &[RecordId]) -> usize) -> Place {
+    fn descend(&self, mut search: impl FnMut(&[f64], &[RecordId]) -> usize) -> Position {
         let mut place = self.root_place();
         for level in 0..self.height {
             let inner = &self.inners[place.leaf];
@@ -367,7 +367,7 @@ impl Tree {
     }
 
     /// The place of the record with this rank, which must be below [`Tree::len`].
-    pub fn place_of_rank(&self, rank: usize) -> Place {
+    pub fn place_of_rank(&self, rank: usize) -> Position {
         debug_assert!(rank < self.len);
         let mut place = self.root_place();
         let mut left = rank;
@@ -386,12 +386,12 @@ impl Tree {
     }
 
     /// The record at a place, and its score.
-    pub fn record(&self, place: &Place) -> Option<(f64, RecordId)> {
+    pub fn record(&self, place: &Position) -> Option<(f64, RecordId)> {
         self.leaves[place.leaf].get(place.at)
     }
 
     /// The records before and after the one at a place.
-    pub fn neighbours(&self, place: &Place) -> [Option<(f64, RecordId)>; 2] {
+    pub fn neighbours(&self, place: &Position) -> [Option<(f64, RecordId)>; 2] {
         let leaf = &self.leaves[place.leaf];
         let previous = match place.at {
             0 if leaf.previous == NONE => None,
@@ -426,7 +426,7 @@ impl Tree {
     }
 
     /// Inserts a record before a place that [`Tree::seek`] gave.
-    pub fn insert(&mut self, place: &Place, score: f64, id: RecordId) {
+    pub fn insert(&mut self, place: &Position, score: f64, id: RecordId) {
         self.len += 1;
         for &(node, index) in &place.steps[..self.height] {
             self.inners[node].counts[index] += 1;
@@ -448,7 +448,7 @@ impl Tree {
     }
 
     /// Changes score and number of the record at a place; its order must stay the same.
-    pub fn set(&mut self, place: &Place, score: f64, id: RecordId) {
+    pub fn set(&mut self, place: &Position, score: f64, id: RecordId) {
         let leaf = &mut self.leaves[place.leaf];
         (leaf.scores[place.at], leaf.ids[place.at]) = (score, id);
         if place.at == 0 {
@@ -457,7 +457,7 @@ impl Tree {
     }
 
     /// Removes the record at a place.
-    pub fn remove(&mut self, place: &Place) {
+    pub fn remove(&mut self, place: &Position) {
         self.len -= 1;
         for &(node, index) in &place.steps[..self.height] {
             self.inners[node].counts[index] -= 1;
@@ -497,8 +497,8 @@ impl Tree {
         self.leaves.allocated_bytes() + self.inners.allocated_bytes()
     }
 
-    fn root_place(&self) -> Place {
-        Place {
+    fn root_place(&self) -> Position {
+        Position {
             rank: 0,
             steps: [(NONE, 0); HEIGHT_MAX],
             leaf: self.root,
@@ -507,7 +507,7 @@ impl Tree {
     }
 
     /// Splits the leaf of a place and inserts the record there; gives the right one of the two.
-    fn split_leaf(&mut self, place: &Place, score: f64, id: RecordId) -> NodeId {
+    fn split_leaf(&mut self, place: &Position, score: f64, id: RecordId) -> NodeId {
         let left = &mut self.leaves[place.leaf];
         let is_last = left.next == NONE && place.at == LEAF_MAX;
         let is_first = left.previous == NONE && place.at == 0;
@@ -536,7 +536,7 @@ impl Tree {
 
     /// Adds a node right of the one that the last step of `place` leads to and that it was split
     /// from, and splits the nodes above that are full.
-    fn add_child(&mut self, place: &Place, mut child: Child) {
+    fn add_child(&mut self, place: &Position, mut child: Child) {
         for &(node, index) in place.steps[..self.height].iter().rev() {
             let inner = &mut self.inners[node];
             inner.counts[index] -= child.count;
@@ -573,7 +573,7 @@ impl Tree {
 
     /// Sets what separates the node that the step of level `below` - 1 leads to from what is left
     /// of it: that is in the lowest node where the way is not by the first child.
-    fn set_separator(&mut self, place: &Place, below: usize, score: f64, id: RecordId) {
+    fn set_separator(&mut self, place: &Position, below: usize, score: f64, id: RecordId) {
         let step = place.steps[..below]
             .iter()
             .rev()
@@ -597,7 +597,7 @@ impl Tree {
     }
 
     /// Merges the leaf of a place with a neighbour, if they fit.
-    fn merge_leaf(&mut self, place: &Place, level: usize) {
+    fn merge_leaf(&mut self, place: &Position, level: usize) {
         let (node, index) = place.steps[level];
         let inner = &mut self.inners[node];
         let fits = |right: &usize| {
@@ -616,7 +616,7 @@ impl Tree {
 
     /// Removes the child at `index` from the lowest inner node of a place, and what that leaves to
     /// do above: nodes that are empty or can be merged.
-    fn remove_child(&mut self, place: &Place, mut index: usize) {
+    fn remove_child(&mut self, place: &Position, mut index: usize) {
         for level in (0..self.height).rev() {
             let node = place.steps[level].0;
             let inner = &mut self.inners[node];
@@ -651,7 +651,7 @@ impl Tree {
 
     /// Merges the inner node that the step of this level leads to with a neighbour, if they fit.
     /// Gives the index of the one that is gone.
-    fn merge_inner(&mut self, place: &Place, level: usize) -> Option<usize> {
+    fn merge_inner(&mut self, place: &Position, level: usize) -> Option<usize> {
         let (node, index) = place.steps[level];
         let parent = &self.inners[node];
         let right = neighbour_pairs(index, parent.len()).find(|&right| {

@@ -45,11 +45,11 @@ fn tag_of(hash: u64) -> u32 {
 
 /// Tag and record.
 #[derive(Clone, Copy, Debug)]
-struct Slot(u64);
+struct Tagged(u64);
 
-impl Slot {
-    fn new(tag: u32, id: RecordId) -> Slot {
-        Slot(u64::from(tag) << 32 | u64::from(id))
+impl Tagged {
+    fn new(tag: u32, id: RecordId) -> Tagged {
+        Tagged(u64::from(tag) << 32 | u64::from(id))
     }
 
     fn tag(self) -> u32 {
@@ -69,13 +69,13 @@ fn inner(tag: u32) -> u64 {
 
 #[derive(Clone, Debug, Default)]
 struct Segment {
-    slots: HashTable<Slot>,
+    slots: HashTable<Tagged>,
     depth: u32,
 }
 
 /// The members of a sorted set.
 #[derive(Clone, Debug)]
-pub struct Members {
+pub struct MemberIndex {
     directory: Vec<u32>,
     depth: u32,
     segments: Vec<Segment>,
@@ -84,10 +84,10 @@ pub struct Members {
     tables_bytes: usize,
 }
 
-impl Members {
+impl MemberIndex {
     /// No members.
-    pub fn new() -> Members {
-        Members {
+    pub fn new() -> MemberIndex {
+        MemberIndex {
             directory: vec![0],
             depth: 0,
             segments: vec![Segment::default()],
@@ -112,7 +112,7 @@ impl Members {
             let segment = self.segment(tag);
             let slots = &mut self.segments[segment].slots;
             if slots.len() < slots.capacity() {
-                slots.insert_unique(inner(tag), Slot::new(tag, id), |slot| inner(slot.tag()));
+                slots.insert_unique(inner(tag), Tagged::new(tag, id), |slot| inner(slot.tag()));
                 return;
             }
             self.make_room(segment, tag);
@@ -124,7 +124,7 @@ impl Members {
         let tag = tag_of(hash);
         let segment = self.segment(tag);
         let slots = &mut self.segments[segment].slots;
-        let slot = Slot::new(tag, id).0;
+        let slot = Tagged::new(tag, id).0;
         let found = slots.find_entry(inner(tag), |found| found.0 == slot);
         found.expect("every record has a slot").remove();
         let len = slots.len();
@@ -139,9 +139,9 @@ impl Members {
         let tag = tag_of(hash);
         let segment = self.segment(tag);
         let slots = &mut self.segments[segment].slots;
-        let slot = Slot::new(tag, old).0;
+        let slot = Tagged::new(tag, old).0;
         let found = slots.find_mut(inner(tag), |found| found.0 == slot);
-        *found.expect("every record has a slot") = Slot::new(tag, new);
+        *found.expect("every record has a slot") = Tagged::new(tag, new);
     }
 
     /// One step of a scan: calls `found` for the records from `cursor` on, in the order of tags,
@@ -150,7 +150,7 @@ impl Members {
     pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(RecordId)) -> u32 {
         let segment = &self.segments[self.segment(cursor)];
         let slots = segment.slots.iter().filter(|slot| slot.tag() >= cursor);
-        let mut met: Vec<Slot> = slots.copied().collect();
+        let mut met: Vec<Tagged> = slots.copied().collect();
         met.sort_unstable_by_key(|slot| slot.tag());
         let mut end = count.clamp(1, met.len().max(1));
         while end < met.len() && met[end].tag() == met[end - 1].tag() {
@@ -197,7 +197,7 @@ impl Members {
     }
 
     /// Changes the table of a segment, and the count of bytes.
-    fn set(&mut self, segment: usize, slots: HashTable<Slot>, depth: u32) {
+    fn set(&mut self, segment: usize, slots: HashTable<Tagged>, depth: u32) {
         let old = &mut self.segments[segment];
         self.tables_bytes += slots.allocation_size();
         self.tables_bytes -= old.slots.allocation_size();
@@ -238,8 +238,8 @@ impl Members {
             self.depth += 1;
         }
         let slots = self.segments[segment].slots.iter().copied();
-        let is_high = |slot: &Slot| slot.tag() >> (u32::BITS - depth) & 1 == 1;
-        let (high, low): (Vec<Slot>, Vec<Slot>) = slots.partition(is_high);
+        let is_high = |slot: &Tagged| slot.tag() >> (u32::BITS - depth) & 1 == 1;
+        let (high, low): (Vec<Tagged>, Vec<Tagged>) = slots.partition(is_high);
         self.set(segment, filled(ROOM_MAX, low.into_iter()), depth);
         let high_segment = self
             .unused
@@ -323,7 +323,7 @@ impl Members {
 }
 
 /// A table of these slots with room for `capacity`, or for all of them if they are more.
-fn filled(capacity: usize, slots: impl Iterator<Item = Slot>) -> HashTable<Slot> {
+fn filled(capacity: usize, slots: impl Iterator<Item = Tagged>) -> HashTable<Tagged> {
     let mut table = HashTable::with_capacity(capacity);
     for slot in slots {
         table.insert_unique(inner(slot.tag()), slot, |slot| inner(slot.tag()));

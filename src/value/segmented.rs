@@ -11,8 +11,8 @@
 //! The directory is addressed by the top bits of the member's placement hash, as in store/table.rs;
 //! a full segment is split alone, two nearly empty neighbours are merged, so nothing but an
 //! intended walk over everything takes longer than one segment. The directory and `segments` are
-//! the spine: a snapshot clones `segments` ([`Members::freeze`]), and the next change of a segment
-//! it still holds copies that segment alone.
+//! the spine: a snapshot clones `segments` ([`Segmented::freeze`]), and the next change of a
+//! segment it still holds copies that segment alone.
 //!
 //! A scan goes in the order of hashes, not of places, and so survives splits, merges and rebuilds.
 //! Its cursor is the top 48 bits of a hash.
@@ -26,7 +26,7 @@
 //!
 //! Elements may have deadlines (in `segment`). What is known of them, a [`Span`] for each segment,
 //! stands side by side here, so that those which may hold due ones are found without touching a
-//! segment: [`Members::expire`] looks through one or a few of them at a call. That costs 6 bytes
+//! segment: [`Segmented::expire`] looks through one or a few of them at a call. That costs 6 bytes
 //! an element in its record and no reference back; a sorted structure over single elements would
 //! cost twice as much or more, and save the walk over a segment where due elements lie far apart.
 //! (benches/peers.py: 500,000 fields that die beside one that stays take 0.05 s; a deadline takes
@@ -122,7 +122,7 @@ struct DueCount {
 
 /// A big set or hash. A clone shares its segments until one of the two changes them.
 #[derive(Clone)]
-pub struct Members {
+pub struct Segmented {
     directory: Vec<u32>,
     segments: Vec<Rc<Segment>>,
     len: usize,
@@ -137,10 +137,10 @@ pub struct Members {
     dated: Option<Box<Dated>>,
 }
 
-impl Members {
+impl Segmented {
     /// An empty table.
-    pub fn new(content: Content, placement: Placement) -> Members {
-        Members {
+    pub fn new(content: Content, placement: Placement) -> Segmented {
+        Segmented {
             directory: vec![0],
             segments: vec![Rc::new(Segment::new(content, (0, 0), 0, 0))],
             len: 0,
@@ -654,14 +654,14 @@ impl Dated {
 }
 
 /// Deadlines of elements.
-impl Members {
+impl Segmented {
     /// How many elements have a deadline.
     pub fn volatile(&self) -> usize {
         self.dated.as_ref().map_or(0, |dated| dated.volatile)
     }
 
     /// A deadline that no element's is before, if any has one; the soonest one after
-    /// [`Members::expire`] has found no more that are due.
+    /// [`Segmented::expire`] has found no more that are due.
     pub fn soonest(&self) -> Option<Deadline> {
         let dated = self.dated.as_ref().filter(|dated| dated.volatile > 0)?;
         Some(dated.soonest)
@@ -771,7 +771,7 @@ impl Members {
     }
 }
 
-impl Members {
+impl Segmented {
     /// Checks every invariant of the header; for tests.
     ///
     /// # Panics
@@ -858,9 +858,9 @@ mod tests {
         string
     }
 
-    fn filled(content: Content, len: u32, seed: u64) -> (Members, SmallRng) {
+    fn filled(content: Content, len: u32, seed: u64) -> (Segmented, SmallRng) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let mut members = Members::new(content, Placement::new(&mut rng));
+        let mut members = Segmented::new(content, Placement::new(&mut rng));
         for i in 0..len {
             let member = format!("member:{i:09}");
             let hash = members.hash(member.as_bytes());
@@ -869,7 +869,7 @@ mod tests {
         (members, rng)
     }
 
-    fn remove(members: &mut Members, i: u32) -> bool {
+    fn remove(members: &mut Segmented, i: u32) -> bool {
         let member = format!("member:{i:09}");
         members.remove(members.hash(member.as_bytes()), member.as_bytes())
     }
@@ -877,7 +877,7 @@ mod tests {
     /// Random changes against a twin, with a spine frozen now and then that must not change.
     fn run(content: Content, seed: u64, steps: usize, names: u32, lens: &[usize]) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let mut members = Members::new(content, Placement::new(&mut rng));
+        let mut members = Segmented::new(content, Placement::new(&mut rng));
         let mut twin = Twin::new();
         let mut frozen = (members.freeze(), twin.clone());
         for step in 0..steps {
@@ -956,7 +956,7 @@ mod tests {
     /// Random deadlines, changes and removals against a twin, with steps of expiry in between.
     fn run_with_deadlines(seed: u64, names: u32, lens: &[usize]) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let mut fields = Members::new(Content::Fields, Placement::new(&mut rng));
+        let mut fields = Segmented::new(Content::Fields, Placement::new(&mut rng));
         let mut twin = BTreeMap::<Vec<u8>, (Vec<u8>, Option<Deadline>)>::new();
         let mut now = UnixMillis(1_000);
         let mut frozen = (fields.freeze(), twin.clone());
@@ -1079,7 +1079,7 @@ mod tests {
             }));
             fields.set_deadline(fields.hash(&name), &name, Some(at));
         }
-        let counted = |fields: &Members| {
+        let counted = |fields: &Segmented| {
             let dated = fields.dated.as_ref().expect("deadlines");
             dated
                 .counted

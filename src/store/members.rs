@@ -4,7 +4,7 @@
 //! hash, by a deadline that no field's is before. When that has come, the due fields are removed a
 //! few hundred at a time, and the hash is filed anew by the soonest deadline that is left. Inside a
 //! small hash all fields are walked; a big one knows which of its segments are worth a look
-//! (`value::members`).
+//! (`value::segmented`).
 //!
 //! Whoever reads a hash does so at an instant at which due fields do not exist, and neither does a
 //! hash all of whose fields are due. So when they are removed is seen in events and memory alone.
@@ -27,7 +27,7 @@ use crate::value::hash::{self, HashRef};
 use crate::value::{Kind, Value};
 
 /// Fields looked at between two readings of the clock.
-pub const FIELDS_PER_STEP: usize = 512;
+pub const MEMBERS_PER_STEP: usize = 512;
 
 /// By which deadline the hash in an entry is filed, and where; none if no field of it is volatile.
 #[inline]
@@ -73,8 +73,8 @@ fn is_dead_hash(slot: &Slot, now: UnixMillis) -> bool {
     may_be_due(slot, now) && hash_of(slot, now).is_ok_and(HashRef::is_empty)
 }
 
-/// Removes due fields, handing them and their deadlines to `gone`, until about `limit` fields were looked
-/// at; true if none is due any more.
+/// Removes due fields, handing them and their deadlines to `gone`, until about `limit` fields were
+/// looked at; true if none is due any more.
 pub fn expire(
     slot: &mut Slot,
     now: UnixMillis,

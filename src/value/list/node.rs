@@ -1,4 +1,4 @@
-//! A chunk of a big list: some kilobytes of items in one packed string, or one long item alone.
+//! A node of a big list: some kilobytes of items in one packed string, or one long item alone.
 //!
 //! ```text
 //! Room     |  spare  | count | item | item | item |  spare  |
@@ -8,38 +8,38 @@
 //! An edit moves the shorter side of what it does not touch into the spare bytes at that side, so
 //! that pushing and popping move next to nothing at either end. When the spare bytes are all at
 //! the other side the whole string moves over once, and when there are none the allocation grows by
-//! half, in jemalloc's size classes, but not past the next power of two: the limits of a chunk are
-//! such powers, and so a full chunk of 8 KiB is 8,192 bytes of memory and not 10,240.
+//! half, in jemalloc's size classes, but not past the next power of two: the limits of a node are
+//! such powers, and so a full node of 8 KiB is 8,192 bytes of memory and not 10,240.
 
 use bytes::Bytes;
 
 use crate::value::packed::{self, Buffer, End};
 use crate::value::{StringRef, size_class};
 
-/// Bytes of a chunk whose limit is a number of items.
+/// Bytes of a node whose limit is a number of items.
 const COUNTED_BYTES_MAX: usize = 8 * 1024;
 /// Allocations up to this many bytes are not worth shrinking.
 const SHRINK_BYTES_MIN: usize = 256;
 /// Header of an `Rc`: two counts.
 const RC_BYTES: usize = 16;
 
-/// How much a chunk may hold.
+/// How much a node may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkLimit {
+pub enum NodeLimit {
     /// Bytes, the packed string's two bytes of header and the items' framing included.
     Bytes(usize),
     /// Items, and 8 KiB.
     Items(usize),
 }
 
-impl ChunkLimit {
+impl NodeLimit {
     /// From `list-max-listpack-size`: -1 to -5 are 4, 8, 16, 32 and 64 KiB, positive numbers are
     /// items. Beyond that, as in Redis, -6 is like -5 and 0 like 1.
-    pub fn from_setting(setting: i64) -> ChunkLimit {
+    pub fn from_setting(setting: i64) -> NodeLimit {
         match setting {
-            1.. => ChunkLimit::Items(usize::try_from(setting).unwrap_or(usize::MAX)),
-            0 => ChunkLimit::Items(1),
-            _ => ChunkLimit::Bytes(2048 << (-setting.max(-5))),
+            1.. => NodeLimit::Items(usize::try_from(setting).unwrap_or(usize::MAX)),
+            0 => NodeLimit::Items(1),
+            _ => NodeLimit::Bytes(2048 << (-setting.max(-5))),
         }
     }
 
@@ -47,29 +47,29 @@ impl ChunkLimit {
     #[inline]
     pub fn allows(self, bytes: usize, items: usize) -> bool {
         match self {
-            ChunkLimit::Bytes(limit) => bytes <= limit,
-            ChunkLimit::Items(limit) => bytes <= COUNTED_BYTES_MAX && items <= limit,
+            NodeLimit::Bytes(limit) => bytes <= limit,
+            NodeLimit::Items(limit) => bytes <= COUNTED_BYTES_MAX && items <= limit,
         }
     }
 
-    /// Whether an item of this length is too long to share a chunk with others.
+    /// Whether an item of this length is too long to share a node with others.
     #[inline]
     pub fn is_alone(self, len: usize) -> bool {
         !self.allows(packed::HEADER + packed::item_bytes(len), 1)
     }
 
     /// Half of it: below that, what was divided is put together again.
-    pub fn halved(self) -> ChunkLimit {
+    pub fn halved(self) -> NodeLimit {
         match self {
-            ChunkLimit::Bytes(limit) => ChunkLimit::Bytes(limit / 2),
-            ChunkLimit::Items(limit) => ChunkLimit::Items(limit / 2),
+            NodeLimit::Bytes(limit) => NodeLimit::Bytes(limit / 2),
+            NodeLimit::Items(limit) => NodeLimit::Items(limit / 2),
         }
     }
 }
 
 /// Consecutive items of a list.
 #[derive(Clone, Debug)]
-pub struct Chunk(Form);
+pub struct Node(Form);
 
 #[derive(Clone, Debug)]
 enum Form {
@@ -77,20 +77,20 @@ enum Form {
     Alone(Bytes),
 }
 
-impl Chunk {
-    /// A chunk of one item.
-    pub(super) fn of(item: &[u8], limit: ChunkLimit) -> Chunk {
+impl Node {
+    /// A node of one item.
+    pub(super) fn of(item: &[u8], limit: NodeLimit) -> Node {
         if limit.is_alone(item.len()) {
-            return Chunk(Form::Alone(Bytes::copy_from_slice(item)));
+            return Node(Form::Alone(Bytes::copy_from_slice(item)));
         }
         let mut room = Room::copied(packed::EMPTY, packed::item_bytes(item.len()));
         packed::push_back(&mut room, &[item]);
-        Chunk(Form::Packed(room))
+        Node(Form::Packed(room))
     }
 
-    /// A chunk of the items of a packed string.
-    pub(super) fn of_packed(packed: &[u8]) -> Chunk {
-        Chunk(Form::Packed(Room::copied(packed, 0)))
+    /// A node of the items of a packed string.
+    pub(super) fn of_packed(packed: &[u8]) -> Node {
+        Node(Form::Packed(Room::copied(packed, 0)))
     }
 
     /// The number of items.
@@ -98,7 +98,7 @@ impl Chunk {
         self.packed().map_or(1, packed::len)
     }
 
-    /// Whether there are none; no list has such a chunk.
+    /// Whether there are none; no list has such a node.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -133,7 +133,7 @@ impl Chunk {
             Form::Packed(room) => room.bytes.capacity(),
             Form::Alone(bytes) => bytes.len(),
         };
-        size_class::of(RC_BYTES + size_of::<Chunk>()) + size_class::of(content)
+        size_class::of(RC_BYTES + size_of::<Node>()) + size_class::of(content)
     }
 
     /// The offset of the first item that equals `wanted`.
@@ -149,7 +149,7 @@ impl Chunk {
     pub(super) fn room(&mut self) -> &mut Room {
         match &mut self.0 {
             Form::Packed(room) => room,
-            Form::Alone(_) => unreachable!("only packed chunks are edited"),
+            Form::Alone(_) => unreachable!("only packed nodes are edited"),
         }
     }
 
@@ -176,8 +176,8 @@ impl Chunk {
         removed
     }
 
-    /// Moves the items from an offset on to a chunk of their own; there are some before it.
-    pub(super) fn split_off(&mut self, at: usize) -> Chunk {
+    /// Moves the items from an offset on to a node of their own; there are some before it.
+    pub(super) fn split_off(&mut self, at: usize) -> Node {
         let room = self.room();
         let (len, items) = (room.len(), packed::len(room.bytes()));
         let before = packed::iter_between(room.bytes(), packed::HEADER, at).count();
@@ -186,25 +186,25 @@ impl Chunk {
         packed::remove_span(room, at, len, items - before);
         rest.fit();
         room.fit();
-        Chunk(Form::Packed(rest))
+        Node(Form::Packed(rest))
     }
 
-    /// Asserts what a chunk must be.
-    pub(super) fn check(&self, limit: ChunkLimit) {
+    /// Asserts what a node must be.
+    pub(super) fn check(&self, limit: NodeLimit) {
         match &self.0 {
             Form::Alone(bytes) => assert!(limit.is_alone(bytes.len()), "a short item alone"),
             Form::Packed(room) => {
                 let packed = room.bytes();
                 assert!(packed::is_valid(packed), "a broken packed string");
                 assert!(limit.allows(packed.len(), packed::len(packed)), "too big");
-                assert!(!packed::is_empty(packed), "an empty chunk");
+                assert!(!packed::is_empty(packed), "an empty node");
                 room.check();
             }
         }
     }
 }
 
-/// Items of a chunk, from either end.
+/// Items of a node, from either end.
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     packed: packed::Iter<'a>,
