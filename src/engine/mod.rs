@@ -30,7 +30,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use slab::Slab;
 
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::config::{Config, NotifyFlags, SetError};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
@@ -118,6 +118,8 @@ pub struct Engine {
     pub has_spare_buffers: bool,
     /// Sessions that are to be closed.
     pub closing: Vec<SessionKey>,
+    /// The client whose command takes so long that others are told so; time stands still for all.
+    pub busy: Option<SessionKey>,
     /// Stop the server with this exit code: all has been saved that was to be saved.
     pub exit: Option<i32>,
     /// Given by the shell; without one such settings are no more than remembered.
@@ -166,6 +168,7 @@ impl Engine {
             has_backlog: false,
             has_spare_buffers: false,
             closing: Vec::new(),
+            busy: None,
             exit: None,
             reconfigure: Box::new(|_, _, _| Ok(())),
             identity: Identity {
@@ -292,8 +295,11 @@ impl Engine {
     /// Puts a client back that was taken from the front of the ready list, and whose turn has not
     /// come.
     pub fn make_ready_first(&mut self, key: SessionKey) {
-        let session = &mut self.sessions[key];
-        if !session.is_ready && session.closing == Closing::No {
+        // It may have left during a command that took very long.
+        if let Some(session) = self.sessions.get_mut(key)
+            && !session.is_ready
+            && session.closing == Closing::No
+        {
             session.is_ready = true;
             self.ready.push_front(key);
         }
@@ -352,6 +358,14 @@ impl Engine {
         }
         if session.output.has_dropped() {
             self.check_output_limit(key);
+        }
+    }
+
+    /// Reads the clock, unless time stands still.
+    #[inline]
+    pub fn tell_time(&mut self, clock: &mut (impl Clock + ?Sized)) {
+        if self.busy.is_none() {
+            self.reading = clock.read();
         }
     }
 

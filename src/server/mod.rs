@@ -33,8 +33,8 @@ use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 use signal_hook_mio::v1_0::Signals;
 
-use crate::clock::Clock;
-use crate::command::dispatch;
+use crate::clock::{Clock, Reading};
+use crate::command::dispatch::{self, Outside};
 use crate::command::server::snapshot::{StopSignal, request_shutdown};
 use crate::config::SetError;
 use crate::engine::session::{Closing, SessionKey, is_local};
@@ -50,10 +50,15 @@ const ACCEPTED_PER_TURN: usize = 1000;
 /// none of the others leaves.
 const ACCEPT_AGAIN_US: u64 = 100_000;
 
-/// The server's sockets around its engine.
+/// The engine and what is around it.
 pub struct Server<'a> {
     /// The state.
     pub engine: Engine,
+    shell: Shell<'a>,
+}
+
+/// The sockets around the engine.
+struct Shell<'a> {
     clock: &'a mut dyn Clock,
     poll: Poll,
     /// Shared with the function that changes them on CONFIG SET.
@@ -87,8 +92,7 @@ impl<'a> Server<'a> {
         engine.reconfigure = reconfiguring(&listeners);
         poll.registry()
             .register(&mut signals, SIGNALS, Interest::READABLE)?;
-        Ok(Server {
-            engine,
+        let shell = Shell {
             clock,
             poll,
             listeners,
@@ -99,7 +103,8 @@ impl<'a> Server<'a> {
             is_accepting: false,
             accept_again_us: None,
             is_ready_told: false,
-        })
+        };
+        Ok(Server { engine, shell })
     }
 
     /// Serves until the server is told to stop; the exit code.
@@ -107,43 +112,68 @@ impl<'a> Server<'a> {
     /// # Errors
     /// If polling fails, which nothing can be done about.
     pub fn run(&mut self) -> io::Result<i32> {
+        let Server { engine, shell } = self;
         let mut events = Events::with_capacity(EVENTS_PER_POLL);
-        self.tell_ready();
+        shell.tell_ready(engine);
         loop {
-            let timeout = self.timeout();
-            match self.poll.poll(&mut events, timeout) {
+            let timeout = shell.timeout(engine);
+            match shell.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            self.engine.reading = self.clock.read();
-            let start_us = self.engine.reading.monotonic_us;
-            events.iter().for_each(|event| self.note(event));
-            self.accept();
-            let is_idle = self.to_read.is_empty() && self.engine.ready.is_empty();
-            self.read();
-            dispatch::run_ready(&mut self.engine, self.clock);
-            self.flush();
-            self.engine.run_jobs(self.clock, is_idle);
+            engine.reading = shell.clock.read();
+            let start_us = engine.reading.monotonic_us;
+            events.iter().for_each(|event| shell.note(engine, event));
+            shell.accept(engine);
+            let is_idle = shell.to_read.is_empty() && engine.ready.is_empty();
+            shell.read(engine);
+            dispatch::run_ready(engine, shell);
+            shell.flush(engine);
+            engine.run_jobs(shell.clock, is_idle);
             // Those that the end of a CLIENT PAUSE lets go on.
-            dispatch::wait::serve_waiting(&mut self.engine);
+            dispatch::wait::serve_waiting(engine, shell);
             // What the jobs had to tell: events, and the replies of those they let go on.
-            self.flush();
-            self.close();
-            let metrics = &mut self.engine.metrics;
-            metrics.turns += 1;
-            metrics.busy_us += self.engine.reading.monotonic_us - start_us;
-            if let Some(code) = self.engine.exit {
-                self.flush();
+            shell.flush(engine);
+            shell.close(engine);
+            engine.metrics.turns += 1;
+            engine.metrics.busy_us += engine.reading.monotonic_us - start_us;
+            if let Some(code) = engine.exit {
+                shell.flush(engine);
                 return Ok(code);
             }
-            self.tell_ready();
+            shell.tell_ready(engine);
         }
     }
+}
 
+impl Clock for Shell<'_> {
+    fn read(&mut self) -> Reading {
+        self.clock.read()
+    }
+}
+
+impl Outside for Shell<'_> {
+    /// A turn of the loop without jobs, during a command that takes very long.
+    fn attend(&mut self, engine: &mut Engine) {
+        let mut events = Events::with_capacity(EVENTS_PER_POLL);
+        // If it fails, the turn that follows the command will see it.
+        if self.poll.poll(&mut events, Some(Duration::ZERO)).is_err() {
+            return;
+        }
+        events.iter().for_each(|event| self.note(engine, event));
+        self.accept(engine);
+        self.read(engine);
+        dispatch::run_ready(engine, self);
+        self.flush(engine);
+        self.close(engine);
+    }
+}
+
+impl Shell<'_> {
     /// Logs once that clients are served, as soon as that is so: tools wait for this line.
-    fn tell_ready(&mut self) {
-        if self.is_ready_told || self.engine.jobs.is_loading() {
+    fn tell_ready(&mut self, engine: &mut Engine) {
+        if self.is_ready_told || engine.jobs.is_loading() {
             return;
         }
         self.is_ready_told = true;
@@ -152,17 +182,17 @@ impl<'a> Server<'a> {
         log::info!("Ready to accept connections on {}", places.join(" and "));
     }
 
-    fn timeout(&mut self) -> Option<Duration> {
+    fn timeout(&mut self, engine: &mut Engine) -> Option<Duration> {
         let has_more = self.is_accepting
-            || !self.engine.unflushed.is_empty()
-            || self.to_read.iter().any(|&key| self.may_read(key));
+            || !engine.unflushed.is_empty()
+            || self.to_read.iter().any(|&key| self.may_read(engine, key));
         if has_more {
             return Some(Duration::ZERO);
         }
-        let now_us = self.engine.reading.monotonic_us;
+        let now_us = engine.reading.monotonic_us;
         let again = self.accept_again_us;
         let again_ms = again.map(|at_us| at_us.saturating_sub(now_us).div_ceil(1000));
-        let wakeups = [self.engine.next_wakeup_ms(), again_ms];
+        let wakeups = [engine.next_wakeup_ms(), again_ms];
         wakeups
             .into_iter()
             .flatten()
@@ -172,18 +202,20 @@ impl<'a> Server<'a> {
 
     /// A client whose requests have all been executed, or one that is held back: if it leaves, that
     /// must be seen.
-    fn may_read(&self, key: SessionKey) -> bool {
-        self.engine.sessions.get(key).is_some_and(|session| {
+    fn may_read(&self, engine: &Engine, key: SessionKey) -> bool {
+        engine.sessions.get(key).is_some_and(|session| {
             let is_due = session.input.waiting() == 0 || session.is_held();
-            is_due && session.closing == Closing::No
+            is_due && session.closing == Closing::No && engine.busy != Some(key)
         })
     }
 
-    fn note(&mut self, event: &Event) {
+    fn note(&mut self, engine: &mut Engine, event: &Event) {
         let token = event.token();
         if token == SIGNALS {
             let signals: Vec<i32> = self.signals.pending().collect();
-            signals.into_iter().for_each(|signal| self.signal(signal));
+            signals
+                .into_iter()
+                .for_each(|signal| self.signal(engine, signal));
             return;
         }
         if token.0 >= FIRST_LISTENER {
@@ -203,15 +235,15 @@ impl<'a> Server<'a> {
         }
         if event.is_writable() || event.is_write_closed() || event.is_error() {
             connection.is_full = false;
-            let session = &mut self.engine.sessions[token.0];
+            let session = &mut engine.sessions[token.0];
             if !session.is_unflushed && !session.output.is_empty() {
                 session.is_unflushed = true;
-                self.engine.unflushed.push(token.0);
+                engine.unflushed.push(token.0);
             }
         }
     }
 
-    fn signal(&mut self, signal: i32) {
+    fn signal(&mut self, engine: &mut Engine, signal: i32) {
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
         if signal == signal_hook::consts::SIGHUP {
             // The log is opened for each line, so a rotated one is left by itself.
@@ -223,11 +255,11 @@ impl<'a> Server<'a> {
             signal_hook::consts::SIGINT => StopSignal::Interrupt,
             _ => StopSignal::Terminate,
         };
-        request_shutdown(&mut self.engine, kind);
+        request_shutdown(engine, kind);
     }
 
-    fn accept(&mut self) {
-        let now_us = self.engine.reading.monotonic_us;
+    fn accept(&mut self, engine: &mut Engine) {
+        let now_us = engine.reading.monotonic_us;
         let is_again = self.accept_again_us.is_some_and(|at_us| now_us >= at_us);
         if !std::mem::take(&mut self.is_accepting) && !is_again {
             return;
@@ -240,8 +272,8 @@ impl<'a> Server<'a> {
                     self.is_accepting = true;
                     break;
                 }
-                match accept_one(listener, &self.engine.config) {
-                    Ok((stream, origin)) => self.admit(stream, origin),
+                match accept_one(listener, &engine.config) {
+                    Ok((stream, origin)) => self.admit(engine, stream, origin),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // The client gave up while it waited; the next one may be fine.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -259,16 +291,16 @@ impl<'a> Server<'a> {
     }
 
     /// Turns a client away or makes it a session.
-    fn admit(&mut self, mut stream: Stream, origin: Origin) {
-        let config = &self.engine.config;
-        let refusal = if self.engine.sessions.len() >= config.clients_max as usize {
-            self.engine.metrics.connections_rejected += 1;
+    fn admit(&mut self, engine: &mut Engine, mut stream: Stream, origin: Origin) {
+        let config = &engine.config;
+        let refusal = if engine.sessions.len() >= config.clients_max as usize {
+            engine.metrics.connections_rejected += 1;
             Some("-ERR max number of clients reached\r\n")
         } else if config.is_protected
             && config.requirepass.is_empty()
             && !is_local(&origin.peer, origin.is_unix)
         {
-            self.engine.metrics.connections_rejected += 1;
+            engine.metrics.connections_rejected += 1;
             Some(
                 "-DENIED Mayfly is running in protected mode because protected mode is enabled \
                  and no password is set for the default user. In this mode connections are only \
@@ -282,7 +314,7 @@ impl<'a> Server<'a> {
             stream.refuse(text);
             return;
         }
-        let key = self.engine.connect(origin);
+        let key = engine.connect(origin);
         match Connection::new(stream, self.poll.registry(), Token(key)) {
             Ok(connection) => {
                 if key >= self.connections.len() {
@@ -292,15 +324,15 @@ impl<'a> Server<'a> {
             }
             Err(error) => {
                 log::warn!("Registering client connection: {error}");
-                self.engine.disconnect(key);
+                engine.disconnect(key);
             }
         }
     }
 
-    fn read(&mut self) {
+    fn read(&mut self, engine: &mut Engine) {
         let mut to_read = std::mem::take(&mut self.to_read);
         to_read.retain(|&key| {
-            let is_kept = self.read_one(key);
+            let is_kept = self.read_one(engine, key);
             if let Some(Some(connection)) = self.connections.get_mut(key) {
                 connection.is_listed = is_kept;
             }
@@ -311,10 +343,9 @@ impl<'a> Server<'a> {
     }
 
     /// Reads once from a client; true if it should be read again later.
-    fn read_one(&mut self, key: SessionKey) -> bool {
-        if !self.may_read(key) {
-            return self
-                .engine
+    fn read_one(&mut self, engine: &mut Engine, key: SessionKey) -> bool {
+        if !self.may_read(engine, key) {
+            return engine
                 .sessions
                 .get(key)
                 .is_some_and(|s| s.closing == Closing::No);
@@ -325,27 +356,27 @@ impl<'a> Server<'a> {
         match connection.receive(&mut self.buffer) {
             Received::Bytes(n) => {
                 let is_more = connection.is_readable;
-                self.engine.feed(key, &self.buffer[..n]);
+                engine.feed(key, &self.buffer[..n]);
                 is_more
             }
             Received::Nothing => false,
             Received::End => {
-                let session = &self.engine.sessions[key];
+                let session = &engine.sessions[key];
                 let how = if session.output.is_empty() || session.is_held() {
                     Closing::Now
                 } else {
                     Closing::AfterReply
                 };
-                self.engine.close(key, how);
+                engine.close(key, how);
                 false
             }
         }
     }
 
-    fn flush(&mut self) {
-        let mut unflushed = std::mem::take(&mut self.engine.unflushed);
+    fn flush(&mut self, engine: &mut Engine) {
+        let mut unflushed = std::mem::take(&mut engine.unflushed);
         for key in unflushed.drain(..) {
-            let session = &mut self.engine.sessions[key];
+            let session = &mut engine.sessions[key];
             session.is_unflushed = false;
             let Some(Some(connection)) = self.connections.get_mut(key) else {
                 continue;
@@ -355,42 +386,43 @@ impl<'a> Server<'a> {
                 continue;
             }
             if session.output.is_over_limit() {
-                self.engine.check_output_limit(key);
+                engine.check_output_limit(key);
                 continue;
             }
             match connection.send(&mut session.output) {
                 Ok(sent) => {
                     let is_more = !connection.is_full && !session.output.is_empty();
-                    self.engine.note_sent(key, sent);
+                    engine.note_sent(key, sent);
                     if is_more {
                         // It has used up its share of this turn, and no event will follow.
-                        self.engine.sessions[key].is_unflushed = true;
-                        self.engine.unflushed.push(key);
+                        engine.sessions[key].is_unflushed = true;
+                        engine.unflushed.push(key);
                     }
                 }
-                Err(_) => self.engine.close(key, Closing::Now),
+                Err(_) => engine.close(key, Closing::Now),
             }
         }
         // Keep the list's room.
-        unflushed.append(&mut self.engine.unflushed);
-        self.engine.unflushed = unflushed;
+        unflushed.append(&mut engine.unflushed);
+        engine.unflushed = unflushed;
     }
 
-    fn close(&mut self) {
-        if self.engine.closing.is_empty() {
+    fn close(&mut self, engine: &mut Engine) {
+        if engine.closing.is_empty() {
             return;
         }
-        let closing = std::mem::take(&mut self.engine.closing);
+        let closing = std::mem::take(&mut engine.closing);
         for key in closing {
-            let session = &self.engine.sessions[key];
-            if session.closing == Closing::AfterReply && !session.output.is_empty() {
-                self.engine.closing.push(key);
+            let session = &engine.sessions[key];
+            let is_owed = session.closing == Closing::AfterReply && !session.output.is_empty();
+            if is_owed || engine.busy == Some(key) {
+                engine.closing.push(key);
                 continue;
             }
             if let Some(mut connection) = self.connections[key].take() {
                 connection.deregister(self.poll.registry());
             }
-            self.engine.disconnect(key);
+            engine.disconnect(key);
             // A file descriptor is free again: accept the next waiting client.
             self.is_accepting |= self.accept_again_us.is_some();
         }

@@ -1,7 +1,7 @@
 //! Clocks that step: deadlines follow the server's own time, or the wall clock if that is wanted.
 
 use mayfly::clock::{Clock, Reading, UnixMillis};
-use mayfly::command::dispatch::run_ready;
+use mayfly::command::dispatch::{Outside, run_ready};
 use mayfly::config::{Config, NotifyFlags};
 use mayfly::engine::session::SessionKey;
 use mayfly::engine::{Engine, Origin};
@@ -75,6 +75,10 @@ fn no_key_has_more_time_left_than_was_asked_for_or_lives_past_its_unix_time() {
 struct WallClock {
     uptime_ms: i64,
     step_ms: i64,
+}
+
+impl Outside for WallClock {
+    fn attend(&mut self, _: &mut Engine) {}
 }
 
 impl Clock for WallClock {

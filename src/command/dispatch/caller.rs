@@ -5,6 +5,7 @@
 //! comes from elsewhere in that time, such as a message the client publishes to itself, collects in
 //! the session and follows the reply.
 
+use super::Outside;
 use crate::engine::Engine;
 use crate::engine::session::{Session, SessionKey};
 use crate::resp::output::Output;
@@ -25,18 +26,26 @@ pub struct Caller<'a> {
     pub may_wait: bool,
     /// Where they go.
     pub sink: &'a mut Output,
+    /// Where it is called from.
+    pub outside: &'a mut dyn Outside,
 }
 
 impl<'a> Caller<'a> {
     /// A client whose replies go to `sink`.
     #[inline]
-    pub fn new(key: SessionKey, session: &Session, sink: &'a mut Output) -> Caller<'a> {
+    pub fn new(
+        key: SessionKey,
+        session: &Session,
+        sink: &'a mut Output,
+        outside: &'a mut dyn Outside,
+    ) -> Caller<'a> {
         Caller {
             session: key,
             db: session.db,
             protocol: session.protocol,
             may_wait: true,
             sink,
+            outside,
         }
     }
 

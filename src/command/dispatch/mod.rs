@@ -28,7 +28,7 @@ pub mod call;
 
 pub mod wait;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ManualClock};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
 use crate::command::table::row::{MEMBER_AT, flag};
@@ -56,28 +56,45 @@ const ARGUMENTS_SHORT: usize = 64;
 /// The length of a short reply, in bytes (see above).
 const REPLY_BYTES_SHORT: u64 = 16 * 1024;
 
+/// What is around the engine: the time, and clients who want something while a command takes long.
+pub trait Outside: Clock {
+    /// Lets clients in, runs what they may have run meanwhile, and answers the others that the
+    /// server is busy.
+    fn attend(&mut self, engine: &mut Engine);
+}
+
+/// A simulation's clients are in the engine already.
+impl Outside for ManualClock {
+    fn attend(&mut self, engine: &mut Engine) {
+        run_ready(engine, self);
+    }
+}
+
 /// Executes what ready clients have sent, within quotas; what remains stays on the ready list.
-pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
+pub fn run_ready(engine: &mut Engine, outside: &mut dyn Outside) {
     let mut batch: Vec<(SessionKey, usize)> = Vec::with_capacity(BATCH_MAX);
     let mut timer = Timer {
         row: ROW_UNKNOWN,
         since_us: 0,
         has_begun: false,
     };
-    engine.reading = clock.read();
-    serve_waiting(engine);
-    engine.reading = clock.read();
+    engine.tell_time(outside);
+    serve_waiting(engine, outside);
+    engine.tell_time(outside);
     let start_us = engine.reading.monotonic_us;
     let mut used: Vec<(SessionKey, usize)> = Vec::new();
     while !engine.ready.is_empty() {
         collect_batch(engine, &mut batch);
         look_ahead(engine, &batch);
-        engine.reading = clock.read();
+        engine.tell_time(outside);
         timer.begin(engine.reading.monotonic_us);
         let until_us = start_us + TURN_US_MAX;
         let mut sessions = batch.iter();
         for &(key, count) in sessions.by_ref() {
-            run_session(engine, clock, (key, count), until_us, &mut timer);
+            // Some may leave during a command that takes very long.
+            if engine.sessions.contains(key) {
+                run_session(engine, outside, (key, count), until_us, &mut timer);
+            }
             if engine.reading.monotonic_us > until_us {
                 break;
             }
@@ -86,7 +103,7 @@ pub fn run_ready(engine: &mut Engine, clock: &mut dyn Clock) {
         for &(key, _) in sessions.rev() {
             engine.make_ready_first(key);
         }
-        engine.reading = clock.read();
+        engine.tell_time(outside);
         timer.end(engine);
         let is_over_quota = account(&mut used, &batch);
         if is_over_quota || engine.reading.monotonic_us - start_us > TURN_US_MAX {
@@ -158,10 +175,10 @@ impl Timer {
 
     /// A command of this kind is about to run.
     #[inline]
-    fn next(&mut self, row: u16, engine: &mut Engine, clock: &mut dyn Clock) {
+    fn next(&mut self, row: u16, engine: &mut Engine, outside: &mut dyn Outside) {
         if row != self.row {
             if self.has_begun {
-                engine.reading = clock.read();
+                engine.tell_time(outside);
                 self.end(engine);
             }
             self.row = row;
@@ -173,7 +190,7 @@ impl Timer {
 /// Executes up to `count` requests of one client; after a long one only until that time.
 fn run_session(
     engine: &mut Engine,
-    clock: &mut dyn Clock,
+    outside: &mut dyn Outside,
     (key, count): (SessionKey, usize),
     until_us: u64,
     timer: &mut Timer,
@@ -203,8 +220,8 @@ fn run_session(
         if let Some(hash) = request.member_hash {
             engine.keyspace.remember_member(args.get(MEMBER_AT), hash);
         }
-        let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
-        execute(engine, clock, &mut caller, request.row, args, timer);
+        let mut caller = Caller::new(key, &engine.sessions[key], &mut output, outside);
+        execute(engine, &mut caller, request.row, args, timer);
         engine.sessions[key].db = caller.db;
         engine.add_pushes(key, &mut output);
         input.advance();
@@ -247,7 +264,6 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
 /// the client wants none.
 fn execute(
     engine: &mut Engine,
-    clock: &mut dyn Clock,
     caller: &mut Caller<'_>,
     row: u16,
     args: Args<'_>,
@@ -282,7 +298,7 @@ fn execute(
             if session.multi.is_open && !entry.is(flag::NO_MULTI | flag::NOT_QUEUED) {
                 queue(engine, caller, number, args);
             } else {
-                timer.next(number, engine, clock);
+                timer.next(number, engine, caller.outside);
                 call(engine, caller, number, args);
                 let written = caller.sink.len_since(mark);
                 if entry.is(flag::LONG)
@@ -290,7 +306,7 @@ fn execute(
                     || written > REPLY_BYTES_SHORT
                 {
                     // Later commands must see the time it may have taken.
-                    engine.reading = clock.read();
+                    engine.tell_time(caller.outside);
                     timer.end(engine);
                 }
             }
@@ -300,7 +316,7 @@ fn execute(
     if session.replies != Replies::On {
         session.replies = withhold_reply(session.replies, caller.sink, mark);
     }
-    serve_waiting(engine);
+    serve_waiting(engine, caller.outside);
 }
 
 /// Takes a reply back that the client does not want; what it wants of the next.

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::Outside;
 use super::call::run;
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
@@ -92,16 +93,16 @@ pub fn take_or_wait(
 /// Lets clients try again whose keys have changed. During CLIENT PAUSE they go on waiting, as what
 /// they wait for would be taken from its key: their keys stay in line until the pause ends.
 #[inline]
-pub fn serve_waiting(engine: &mut Engine) {
-    if engine.blocking.has_ready() && engine.pause.is_none() {
-        serve_ready_keys(engine);
+pub fn serve_waiting(engine: &mut Engine, outside: &mut dyn Outside) {
+    if engine.blocking.has_ready() && engine.pause.is_none() && engine.busy.is_none() {
+        serve_ready_keys(engine, outside);
     }
 }
 
 /// Serves in the order of the changes, then of arrival. What one client takes may be put where
 /// another waits, so this goes on until nothing moves.
 #[cold]
-fn serve_ready_keys(engine: &mut Engine) {
+fn serve_ready_keys(engine: &mut Engine, outside: &mut dyn Outside) {
     while let Some((db, name)) = engine.blocking.next_ready() {
         let mut last = Ticket::default();
         while let Some((ticket, key)) = engine.blocking.next_waiting(db, &name, last) {
@@ -111,18 +112,18 @@ fn serve_ready_keys(engine: &mut Engine) {
                 break;
             };
             if let Some(request) = engine.take_request(key, kind) {
-                try_again(engine, key, &request);
+                try_again(engine, outside, key, &request);
             }
         }
     }
 }
 
 /// Runs the command of a waiting client once more.
-fn try_again(engine: &mut Engine, key: SessionKey, request: &Queued) {
+fn try_again(engine: &mut Engine, outside: &mut dyn Outside, key: SessionKey, request: &Queued) {
     let mut output = engine.sessions[key].lend_output();
     let mark = output.mark();
     let args = Args::new(request.source(), &request.ranges);
-    let mut caller = Caller::new(key, &engine.sessions[key], &mut output);
+    let mut caller = Caller::new(key, &engine.sessions[key], &mut output, outside);
     // It was counted when it came.
     run(engine, &mut caller, request.row, args);
     if !engine.still_waits(key) {
