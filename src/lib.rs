@@ -12,6 +12,8 @@ pub mod value;
 
 pub mod resp;
 
+pub mod script;
+
 pub mod store;
 
 pub mod snapshot;

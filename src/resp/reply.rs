@@ -182,12 +182,17 @@ impl<'a> Reply<'a> {
 
     /// Text meant for people, to be shown as it is.
     pub fn verbatim(&mut self, text: impl AsRef<[u8]>) {
-        let text = text.as_ref();
+        self.verbatim_of(*b"txt", text.as_ref());
+    }
+
+    /// Text in a format: `txt`, `mkd`.
+    pub fn verbatim_of(&mut self, format: [u8; 3], text: &[u8]) {
         if self.protocol == Protocol::Resp2 {
             return self.bulk(text);
         }
         self.number_line(b'=', text.len() as i64 + 4);
-        self.marked(b"txt:", text);
+        self.out.extend(&format);
+        self.marked(b":", text);
     }
 
     /// An integer of any size, given as its digits.

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 /// Every module of the crate; each uses only those before it.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "allocator",
     "clock",
     "config",
     "expiry",
     "value",
     "resp",
+    "script",
     "store",
     "snapshot",
     "engine",

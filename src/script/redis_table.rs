@@ -1,0 +1,379 @@
+//! What is in `redis` (and `server`, its newer name) of Rust: calling commands, the log, settings
+//! of the run, and registering functions while a library loads.
+
+use std::rc::Rc;
+
+use mlua::{Function, Lua, LuaString, Table, Value};
+
+use super::convert::{self, Answer};
+use super::native::{
+    self, Outcome, Refusal, exact_integer, number, number_of, register, string, truncated,
+};
+use super::sandbox::{HOST, Shared, WaitingFunction};
+use super::{FunctionFlags, LogLevel, REPL_AOF, REPL_REPLICA, Settings};
+use crate::resp::reply::Protocol;
+use crate::value::number::format_f64;
+
+/// Adds the functions and constants to the table of those for the prelude.
+pub(super) fn add(
+    lua: &Lua,
+    functions: &Table,
+    shared: &Rc<Shared>,
+    settings: &Settings,
+) -> mlua::Result<()> {
+    add_commands(lua, functions, shared)?;
+    add_run_settings(lua, functions, shared)?;
+    register(lua, functions, "log", log)?;
+    register(lua, functions, "sha1hex", sha1_hex)?;
+    let place = Rc::clone(shared);
+    register(lua, functions, "register_function", move |lua, args| {
+        register_function(lua, args, &place)
+    })?;
+    functions.raw_set("constants", constants(lua, settings)?)
+}
+
+fn constants(lua: &Lua, settings: &Settings) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", REPL_AOF),
+        ("REPL_SLAVE", REPL_REPLICA),
+        ("REPL_REPLICA", REPL_REPLICA),
+        ("REPL_ALL", REPL_AOF | REPL_REPLICA),
+    ] {
+        table.raw_set(name, value)?;
+    }
+    table.raw_set("REDIS_VERSION", settings.version.as_str())?;
+    table.raw_set("REDIS_VERSION_NUM", settings.version_number)?;
+    Ok(table)
+}
+
+fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Result<()> {
+    let place = Rc::clone(shared);
+    register(lua, functions, "call", move |lua, args| {
+        match call(lua, args, &place)? {
+            Answer::Value(value) => Ok(vec![value]),
+            Answer::Error(line) => Err(Refusal::Reply {
+                line,
+                is_of_command: true,
+            }),
+        }
+    })?;
+    let place = Rc::clone(shared);
+    register(lua, functions, "pcall", move |lua, args| {
+        let (line, is_of_command) = match call(lua, args, &place) {
+            Ok(Answer::Value(value)) => return Ok(vec![value]),
+            Ok(Answer::Error(line)) => (line, true),
+            Err(Refusal::Reply {
+                line,
+                is_of_command,
+            }) => (line, is_of_command),
+            Err(other) => return Err(other),
+        };
+        let table = native::error_table(lua, &line, is_of_command)?;
+        Ok(vec![Value::Table(table)])
+    })?;
+    register(lua, functions, "acl_check_cmd", |_, args| {
+        let words = Words::new(args)?;
+        match HOST.with(|host| host.is_allowed(&words.slices())) {
+            Some(is_allowed) => Ok(vec![Value::Boolean(is_allowed)]),
+            None => Err(Refusal::reply(
+                "ERR Invalid command passed to redis.acl_check_cmd()",
+            )),
+        }
+    })
+}
+
+fn call(lua: &Lua, args: &[Value], shared: &Shared) -> Result<Answer, Refusal> {
+    let words = Words::new(args)?;
+    let mut reply = shared.reply.take();
+    HOST.with(|host| host.call(&words.slices(), shared.protocol.get(), &mut reply));
+    let answer = convert::to_lua(lua, &shared.names, &reply);
+    reply.clear();
+    reply.shrink_to(REPLY_CAPACITY_MAX);
+    shared.reply.set(reply);
+    answer
+}
+
+/// The buffer of replies keeps no more room than this between calls, in bytes.
+const REPLY_CAPACITY_MAX: usize = 64 * 1024;
+
+/// The arguments of a command: strings, and numbers as text.
+struct Words(Vec<Word>);
+
+enum Word {
+    Text(mlua::BorrowedBytes),
+    Number(Vec<u8>),
+}
+
+impl Words {
+    fn new(args: &[Value]) -> Result<Words, Refusal> {
+        if args.is_empty() {
+            return Err(Refusal::reply(
+                "ERR Please specify at least one argument for this redis lib call",
+            ));
+        }
+        let words = args.iter().map(|arg| match arg {
+            Value::String(text) => Some(Word::Text(text.as_bytes())),
+            other => Some(Word::Number(number_text(number_of(other)?))),
+        });
+        let words: Option<Vec<Word>> = words.collect();
+        words.map(Words).ok_or_else(|| {
+            Refusal::reply("ERR Lua redis lib command arguments must be strings or integers")
+        })
+    }
+
+    fn slices(&self) -> Vec<&[u8]> {
+        self.0
+            .iter()
+            .map(|word| match word {
+                Word::Text(text) => &text[..],
+                Word::Number(text) => &text[..],
+            })
+            .collect()
+    }
+}
+
+fn number_text(n: f64) -> Vec<u8> {
+    match exact_integer(n) {
+        Some(n) => itoa::Buffer::new().format(n).into(),
+        None if n.is_nan() && n.is_sign_negative() => b"-nan".to_vec(),
+        None => format_f64(n).to_vec(),
+    }
+}
+
+fn add_run_settings(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Result<()> {
+    let place = Rc::clone(shared);
+    register(lua, functions, "setresp", move |lua, args| {
+        if args.len() != 1 {
+            return Err(Refusal::reply("ERR redis.setresp() requires one argument."));
+        }
+        place.protocol.set(match integer(lua, &args[0])? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(Refusal::reply("ERR RESP version must be 2 or 3.")),
+        });
+        Ok(vec![])
+    })?;
+    register(lua, functions, "set_repl", |lua, args| {
+        if args.len() != 1 {
+            return Err(Refusal::reply(
+                "ERR redis.set_repl() requires one argument.",
+            ));
+        }
+        let targets = integer(lua, &args[0])?;
+        if !(0..=i64::from(REPL_AOF | REPL_REPLICA)).contains(&targets) {
+            return Err(Refusal::reply(
+                "ERR Invalid replication flags. \
+                 Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+            ));
+        }
+        HOST.with(|host| host.set_replication(targets as u8));
+        Ok(vec![])
+    })?;
+    let place = Rc::clone(shared);
+    register(lua, functions, "random", move |lua, args| {
+        place.random(lua, args)
+    })?;
+    let place = Rc::clone(shared);
+    register(lua, functions, "randomseed", move |lua, args| {
+        place.seed(truncated(number(lua, args, 0)?) as i32);
+        Ok(vec![])
+    })
+}
+
+/// A value as an integer; 0 if it is no number.
+fn integer(lua: &Lua, value: &Value) -> Result<i64, Refusal> {
+    let number = lua.coerce_number(value.clone())?;
+    Ok(number.map_or(0, truncated))
+}
+
+fn log(lua: &Lua, args: &[Value]) -> Outcome {
+    if args.len() < 2 {
+        return Err(Refusal::reply(
+            "ERR redis.log() requires two arguments or more.",
+        ));
+    }
+    let Some(level) = number_of(&args[0]).map(truncated) else {
+        return Err(Refusal::reply(
+            "ERR First argument must be a number (log level).",
+        ));
+    };
+    let level = match level {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Verbose,
+        2 => LogLevel::Notice,
+        3 => LogLevel::Warning,
+        _ => return Err(Refusal::reply("ERR Invalid log level.")),
+    };
+    // What is neither a string nor a number is left out.
+    let words: Vec<LuaString> = (1..args.len())
+        .filter_map(|at| string(lua, args, at).ok())
+        .collect();
+    let words: Vec<_> = words.iter().map(LuaString::as_bytes).collect();
+    HOST.with(|host| host.log(level, &words.join(&b' ')));
+    Ok(vec![])
+}
+
+fn sha1_hex(lua: &Lua, args: &[Value]) -> Outcome {
+    use sha1::Digest;
+    if args.len() != 1 {
+        return Err(Refusal::reply("ERR wrong number of arguments"));
+    }
+    // What is neither a string nor a number counts as the empty string.
+    let digest = match string(lua, args, 0) {
+        Ok(text) => sha1::Sha1::digest(&text.as_bytes()[..]),
+        Err(_) => sha1::Sha1::digest(b""),
+    };
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(vec![Value::String(lua.create_string(hex)?)])
+}
+
+fn register_function(lua: &Lua, args: &[Value], shared: &Shared) -> Outcome {
+    if shared.registered.borrow().is_none() {
+        return Err(Refusal::reply(
+            "ERR redis.register_function can only be called on FUNCTION LOAD command",
+        ));
+    }
+    let function = match args {
+        [Value::Table(named)] => from_named(lua, named)?,
+        [_] => {
+            return Err(Refusal::reply(
+                "ERR calling redis.register_function with a single argument is only \
+                 applicable to Lua table (representing named arguments).",
+            ));
+        }
+        [name, callback] => from_pair(lua, name, callback)?,
+        _ => {
+            return Err(Refusal::reply(
+                "ERR wrong number of arguments to redis.register_function",
+            ));
+        }
+    };
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    if function.name.is_empty() || !function.name.iter().all(is_word) {
+        return Err(Refusal::reply(
+            "ERR Library names can only contain letters, numbers, or underscores(_) and must be \
+             at least one character long",
+        ));
+    }
+    let mut registered = shared.registered.borrow_mut();
+    let registered = registered.as_mut().expect("a library is being loaded");
+    if registered.iter().any(|known| known.name == function.name) {
+        return Err(Refusal::reply("ERR Function already exists in the library"));
+    }
+    registered.push(function);
+    Ok(vec![])
+}
+
+fn from_pair(lua: &Lua, name: &Value, callback: &Value) -> Result<WaitingFunction, Refusal> {
+    let name = text_of(lua, name)?.ok_or_else(|| {
+        Refusal::reply("ERR first argument to redis.register_function must be a string")
+    })?;
+    let Value::Function(callback) = callback else {
+        return Err(Refusal::reply(
+            "ERR second argument to redis.register_function must be a function",
+        ));
+    };
+    Ok(WaitingFunction {
+        name,
+        callback: callback.clone(),
+        description: None,
+        flags: FunctionFlags::default(),
+    })
+}
+
+fn from_named(lua: &Lua, named: &Table) -> Result<WaitingFunction, Refusal> {
+    let mut name: Option<Vec<u8>> = None;
+    let mut callback: Option<Function> = None;
+    let mut description = None;
+    let mut flags = FunctionFlags::default();
+    for (key, value) in &native::pairs(named)? {
+        let Value::String(key) = key else {
+            return Err(unknown_argument());
+        };
+        match &key.as_bytes()[..] {
+            b"function_name" => {
+                name = Some(text_of(lua, value)?.ok_or_else(|| {
+                    Refusal::reply(
+                        "ERR function_name argument given to redis.register_function must be a \
+                         string",
+                    )
+                })?);
+            }
+            b"description" => {
+                description = Some(text_of(lua, value)?.ok_or_else(|| {
+                    Refusal::reply(
+                        "ERR description argument given to redis.register_function must be a \
+                         string",
+                    )
+                })?);
+            }
+            b"callback" => match value {
+                Value::Function(function) => callback = Some(function.clone()),
+                _ => {
+                    return Err(Refusal::reply(
+                        "ERR callback argument given to redis.register_function must be a \
+                         function",
+                    ));
+                }
+            },
+            b"flags" => flags = flags_of(value)?,
+            _ => return Err(unknown_argument()),
+        }
+    }
+    let name = name.ok_or_else(|| {
+        Refusal::reply("ERR redis.register_function must get a function name argument")
+    })?;
+    let callback = callback.ok_or_else(|| {
+        Refusal::reply("ERR redis.register_function must get a callback argument")
+    })?;
+    Ok(WaitingFunction {
+        name,
+        callback,
+        description,
+        flags,
+    })
+}
+
+fn unknown_argument() -> Refusal {
+    Refusal::reply("ERR unknown argument given to redis.register_function")
+}
+
+fn flags_of(value: &Value) -> Result<FunctionFlags, Refusal> {
+    let Value::Table(table) = value else {
+        return Err(Refusal::reply(
+            "ERR flags argument to redis.register_function must be a table representing function \
+             flags",
+        ));
+    };
+    let mut names: Vec<Value> = Vec::new();
+    table.for_each_value(|name| {
+        names.push(name);
+        Ok(())
+    })?;
+    let mut flags = FunctionFlags::default();
+    for name in &names {
+        let known = match name {
+            Value::String(name) => FunctionFlags::named(&name.as_bytes()),
+            _ => None,
+        };
+        flags = flags.with(known.ok_or_else(|| Refusal::reply("ERR unknown flag given"))?);
+    }
+    Ok(flags)
+}
+
+/// The text of a string or a number.
+fn text_of(lua: &Lua, value: &Value) -> Result<Option<Vec<u8>>, Refusal> {
+    match value {
+        Value::String(_) | Value::Integer(_) | Value::Number(_) => {
+            let text = string(lua, std::slice::from_ref(value), 0)?;
+            Ok(Some(text.as_bytes().to_vec()))
+        }
+        _ => Ok(None),
+    }
+}
