@@ -38,6 +38,7 @@
 
 pub mod format;
 pub mod loader;
+pub mod storage;
 pub mod writer;
 
 use std::collections::VecDeque;
@@ -121,7 +122,6 @@ impl Job {
         keyspace: &mut Keyspace,
         reading: &Reading,
         target: Target,
-        nth: u64,
         backlog_bytes_max: usize,
     ) -> std::io::Result<Job> {
         let databases = keyspace.databases();
@@ -134,7 +134,7 @@ impl Job {
             databases: databases as u32,
             server: server_version(),
         };
-        let writer = Writer::start(target, nth, &header)?;
+        let writer = Writer::start(target, &header)?;
         keyspace.begin_cut();
         Ok(Job {
             writer,

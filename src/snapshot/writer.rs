@@ -9,9 +9,7 @@
 //! Invariant: the thread touches nothing but its own file and the buffers it is handed; long
 //! strings among them are shared with the keyspace, which does not change them.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +19,7 @@ use std::sync::mpsc::{
 use std::thread::JoinHandle;
 
 use super::format::{self, Chunk, Footer, Header};
-use super::loader;
+use super::storage::{NewFile, Storage};
 
 /// Bytes of chunks that may wait for the disk: from so many on no further chunk is taken.
 const BYTES_WAITING_MAX: usize = 2 * 1024 * 1024;
@@ -37,10 +35,14 @@ enum Message {
 }
 
 /// Where a snapshot goes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Target {
+    /// What keeps the file.
+    pub storage: Arc<dyn Storage>,
     /// The file's path.
     pub path: PathBuf,
+    /// Number of the save among those of this process, for the temporary file's name.
+    pub nth: u64,
     /// What is there already is set aside under another name.
     pub keeps_old: bool,
 }
@@ -61,7 +63,7 @@ impl Writer {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(target: Target, nth: u64, header: &Header) -> io::Result<Writer> {
+    pub fn start(target: Target, header: &Header) -> io::Result<Writer> {
         let (sender, receiver) = sync_channel(CHUNKS_WAITING_MAX);
         let (recycle, recycled) = channel();
         let (report, result) = channel();
@@ -71,16 +73,16 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("snapshot".to_owned())
             .spawn(move || {
-                let temporary = temporary_path(&target.path, nth);
+                let temporary = temporary_path(&target);
                 let queue = Queue {
                     receiver,
                     waiting_bytes: waiting,
                     recycle,
                 };
-                let written = write_all(&queue, &header, &target, &temporary);
+                let written = save(&queue, &header, &target, &temporary);
                 if written.is_err() {
                     // It may not even exist; what matters is reported.
-                    let _ = std::fs::remove_file(&temporary);
+                    let _ = target.storage.remove(&temporary);
                 }
                 // A receiver that is gone has given the snapshot up.
                 let _ = report.send(written);
@@ -167,11 +169,11 @@ impl Drop for Writer {
     }
 }
 
-/// The name of the temporary file beside a snapshot.
-fn temporary_path(target: &Path, nth: u64) -> PathBuf {
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tmp.{}.{nth}", std::process::id()));
-    target.with_file_name(name)
+/// The temporary file beside a snapshot.
+fn temporary_path(target: &Target) -> PathBuf {
+    let mut name = target.path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp.{}.{}", std::process::id(), target.nth));
+    target.path.with_file_name(name)
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -183,21 +185,19 @@ fn directory_of(path: &Path) -> &Path {
 ///
 /// # Errors
 /// Why not.
-pub fn check_directory(target: &Path) -> io::Result<()> {
-    let directory = directory_of(target);
-    let needed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(directory, needed).map_err(|error| {
-        let error = io::Error::from(error);
+pub fn check_directory(storage: &dyn Storage, path: &Path) -> io::Result<()> {
+    let directory = directory_of(path);
+    storage.check_writable(directory).map_err(|error| {
         let text = format!("the directory {} (dir): {error}", directory.display());
         io::Error::new(error.kind(), text)
     })
 }
 
 /// What has the name of the snapshot may be replaced only if it is one, or an empty file.
-fn check_replaced(target: &Path) -> Result<(), String> {
-    let name = target.display();
+fn check_replaced(storage: &dyn Storage, path: &Path) -> Result<(), String> {
+    let name = path.display();
     let mut start = Vec::new();
-    let read = loader::open_file(target).and_then(|(file, _)| {
+    let read = storage.open(path).and_then(|(file, _)| {
         let mut file = file.take(format::HEADER_START as u64);
         file.read_to_end(&mut start)
     });
@@ -215,16 +215,16 @@ fn check_replaced(target: &Path) -> Result<(), String> {
 }
 
 /// Gives a snapshot a second name, under which it stays when the first is given to another.
-fn set_aside(target: &Path) -> io::Result<()> {
+fn set_aside(storage: &dyn Storage, path: &Path) -> io::Result<()> {
     for nth in 1.. {
-        let mut name = target.file_name().unwrap_or_default().to_owned();
+        let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".partly-loaded-{nth}"));
-        let aside = target.with_file_name(name);
-        match std::fs::hard_link(target, &aside) {
+        let aside = path.with_file_name(name);
+        match storage.link(path, &aside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // Not every file system has second names.
-            Err(_) => std::fs::rename(target, &aside)?,
+            Err(_) => storage.rename(path, &aside)?,
             Ok(()) => {}
         }
         log::warn!(
@@ -237,32 +237,23 @@ fn set_aside(target: &Path) -> io::Result<()> {
 }
 
 /// Removes temporary files of this snapshot that were left by processes that are gone.
-pub fn remove_stale(target: &Path) {
-    let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
+pub fn remove_stale(storage: &dyn Storage, path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return;
     };
     let prefix = format!("{name}.tmp.");
-    let Ok(entries) = std::fs::read_dir(directory_of(target)) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let pid = name
-            .to_str()
+    for file in storage.files(directory_of(path)).unwrap_or_default() {
+        let pid = file
+            .file_name()
+            .and_then(|name| name.to_str())
             .and_then(|name| name.strip_prefix(&prefix))
             .and_then(|rest| rest.split('.').next())
             .and_then(|pid| pid.parse::<u32>().ok());
         let Some(pid) = pid else { continue };
-        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            continue;
-        }
         let is_gone = pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists();
         if is_gone {
-            log::warn!(
-                "Removing the unfinished snapshot {}",
-                entry.path().display()
-            );
-            if let Err(error) = std::fs::remove_file(entry.path()) {
+            log::warn!("Removing the unfinished snapshot {}", file.display());
+            if let Err(error) = storage.remove(&file) {
                 log::warn!("It could not be removed: {error}");
             }
         }
@@ -288,27 +279,39 @@ impl Queue {
     }
 }
 
+/// What was tried with a file, and why it failed.
+fn failure(action: &str, path: &Path, error: &io::Error) -> String {
+    format!("{action} {}: {error}", path.display())
+}
+
+/// Writes what comes through the queue into the temporary file and puts that in place; its length
+/// in bytes.
+fn save(queue: &Queue, header: &[u8], target: &Target, temporary: &Path) -> Result<u64, String> {
+    let storage = &*target.storage;
+    check_replaced(storage, &target.path)?;
+    let mut file = storage
+        .create(temporary)
+        .map_err(|error| failure("opening", temporary, &error))?;
+    let len = write_all(queue, header, &mut *file, temporary)?;
+    file.sync()
+        .map_err(|error| failure("syncing", temporary, &error))?;
+    drop(file);
+    put_in_place(target, temporary)?;
+    Ok(len)
+}
+
+/// Writes header, chunks and footer; their length in bytes.
 fn write_all(
     queue: &Queue,
     header: &[u8],
-    target: &Target,
-    temporary: &Path,
+    file: &mut dyn NewFile,
+    path: &Path,
 ) -> Result<u64, String> {
-    let at = |action: &str, path: &Path, error: io::Error| {
-        format!("{action} {}: {error}", path.display())
-    };
-    check_replaced(&target.path)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(temporary)
-        .map_err(|error| at("opening", temporary, error))?;
-    let write = |file: &mut File, bytes: &[u8]| {
+    let write = |file: &mut dyn NewFile, bytes: &[u8]| {
         file.write_all(bytes)
-            .map_err(|error| at("writing", temporary, error))
+            .map_err(|error| failure("writing", path, &error))
     };
-    write(&mut file, header)?;
+    write(file, header)?;
     let mut len = header.len() as u64;
     let mut synced = 0;
     let mut crcs = crc32fast::Hasher::new();
@@ -317,7 +320,7 @@ fn write_all(
             Some(Message::Chunk(mut chunk)) => {
                 crcs.update(&chunk.seal().to_le_bytes());
                 for part in chunk.parts() {
-                    write(&mut file, part)?;
+                    write(file, part)?;
                     len += part.len() as u64;
                 }
                 if let Some(buffer) = chunk.into_buffer() {
@@ -325,34 +328,35 @@ fn write_all(
                     let _ = queue.recycle.send(buffer);
                 }
                 if len - synced >= SYNC_EVERY_BYTES {
-                    file.sync_data()
-                        .map_err(|error| at("syncing", temporary, error))?;
+                    file.sync()
+                        .map_err(|error| failure("syncing", path, &error))?;
                     synced = len;
                 }
             }
             Some(Message::Finish(mut footer)) => {
                 footer.crc_of_crcs = crcs.finalize();
                 let footer = format::write_footer(&footer);
-                write(&mut file, &footer)?;
-                len += footer.len() as u64;
-                break;
+                write(file, &footer)?;
+                return Ok(len + footer.len() as u64);
             }
             None => return Err("the snapshot was given up".to_owned()),
         }
     }
-    file.sync_all()
-        .map_err(|error| at("syncing", temporary, error))?;
-    drop(file);
+}
+
+/// Gives the whole and synced file the name of the snapshot.
+fn put_in_place(target: &Target, temporary: &Path) -> Result<(), String> {
+    let (storage, path) = (&*target.storage, &target.path);
     // Somebody may have put something there since the start.
-    check_replaced(&target.path)?;
+    check_replaced(storage, path)?;
     if target.keeps_old {
-        set_aside(&target.path).map_err(|error| at("setting aside", &target.path, error))?;
+        set_aside(storage, path).map_err(|error| failure("setting aside", path, &error))?;
     }
-    let path = &target.path;
-    std::fs::rename(temporary, path).map_err(|error| at("renaming to", path, error))?;
+    storage
+        .rename(temporary, path)
+        .map_err(|error| failure("renaming to", path, &error))?;
     let directory = directory_of(path);
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|error| at("syncing the directory", directory, error))?;
-    Ok(len)
+    storage
+        .sync_directory(directory)
+        .map_err(|error| failure("syncing the directory", directory, &error))
 }

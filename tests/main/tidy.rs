@@ -117,6 +117,19 @@ fn modules_use_only_those_above_them() {
     }
 }
 
+/// What goes past the storage cannot be made to fail by a test.
+#[test]
+fn snapshots_reach_the_file_system_through_their_storage() {
+    let storage = root().join("src/snapshot/storage.rs");
+    let mut asked = Vec::new();
+    for folder in ["src/snapshot", "src/engine"] {
+        let files = files_in(folder).into_iter();
+        asked.extend(files.filter(|(_, text)| text.contains("fs::")));
+    }
+    let names: Vec<PathBuf> = asked.into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [storage]);
+}
+
 /// `cargo bench -- --save-baseline NAME` hands the flag to every bench target, and the harness of
 /// unit tests refuses it.
 #[test]
