@@ -425,20 +425,7 @@ impl Engine {
                     return;
                 }
                 Err(error) => {
-                    let path = self.snapshot_path();
-                    let path = path.display();
-                    if error.is_misfit() {
-                        log::error!(
-                            "Fatal: the snapshot {path} does not fit the settings: {error}. It was \
-                             left as it is. Exiting."
-                        );
-                    } else {
-                        log::error!(
-                            "Fatal: the snapshot {path} is damaged: {error}. It was left as it is. \
-                             `mayfly check FILE` examines it, --snapshot-load partial loads what \
-                             is whole. Exiting."
-                        );
-                    }
+                    report_failed_load(&self.snapshot_path(), &error);
                     self.exit = Some(1);
                     return;
                 }
@@ -496,6 +483,24 @@ impl Engine {
         self.finish_load(&loader);
         log::warn!("DB reloaded by DEBUG RELOAD");
         Ok(())
+    }
+}
+
+/// Says why a snapshot was not loaded to its end.
+fn report_failed_load(path: &Path, error: &LoadError) {
+    let path = path.display();
+    match error {
+        LoadError::Io(error) => log::error!(
+            "Fatal: the snapshot {path} cannot be read: {error}. It was left as it is. Exiting."
+        ),
+        _ if error.is_misfit() => log::error!(
+            "Fatal: the snapshot {path} does not fit the settings: {error}. It was left as it is. \
+             Exiting."
+        ),
+        _ => log::error!(
+            "Fatal: the snapshot {path} is damaged: {error}. It was left as it is. \
+             `mayfly check FILE` examines it, --snapshot-load partial loads what is whole. Exiting."
+        ),
     }
 }
 
