@@ -2,9 +2,10 @@
 //!
 //! Chunks come through a bounded channel, so a slow disk slows the sweep and nothing else. The
 //! file appears under its name only when it is whole and on disk: write, fsync, rename, fsync of
-//! the directory. Whatever fails, the temporary file is removed and the previous one stays. What is
-//! replaced is a snapshot, never another file that happens to have the name; and one that was
-//! loaded only in part is set aside first.
+//! the directory. Whatever fails, the temporary file is removed and the previous one stays; if the
+//! disk does not even remove it, the next save tries again. What is replaced is a snapshot, never
+//! another file that happens to have the name; and one that was loaded only in part is set aside
+//! first.
 //!
 //! Invariant: the thread touches nothing but its own file and the buffers it is handed; long
 //! strings among them are shared with the keyspace, which does not change them.
@@ -238,19 +239,32 @@ fn set_aside(storage: &dyn Storage, path: &Path) -> io::Result<()> {
 
 /// Removes temporary files of this snapshot that were left by processes that are gone.
 pub fn remove_stale(storage: &dyn Storage, path: &Path) {
+    // One with the id of this process was left by another, as this one has not saved yet.
+    remove_unfinished(storage, path, u64::MAX);
+}
+
+/// Removes temporary files of this snapshot that were left by processes that are gone, and by the
+/// saves of this one before the `nth`: those are over or given up.
+fn remove_unfinished(storage: &dyn Storage, path: &Path, nth: u64) {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return;
     };
     let prefix = format!("{name}.tmp.");
     for file in storage.files(directory_of(path)).unwrap_or_default() {
-        let pid = file
+        let numbers = file
             .file_name()
             .and_then(|name| name.to_str())
             .and_then(|name| name.strip_prefix(&prefix))
-            .and_then(|rest| rest.split('.').next())
-            .and_then(|pid| pid.parse::<u32>().ok());
-        let Some(pid) = pid else { continue };
-        let is_gone = pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists();
+            .and_then(|rest| rest.split_once('.'))
+            .and_then(|(pid, nth)| Some((pid.parse().ok()?, nth.parse().ok()?)));
+        let Some((pid, other)): Option<(u32, u64)> = numbers else {
+            continue;
+        };
+        let is_gone = if pid == std::process::id() {
+            other < nth
+        } else {
+            !Path::new(&format!("/proc/{pid}")).exists()
+        };
         if is_gone {
             log::warn!("Removing the unfinished snapshot {}", file.display());
             if let Err(error) = storage.remove(&file) {
@@ -289,6 +303,8 @@ fn failure(action: &str, path: &Path, error: &io::Error) -> String {
 fn save(queue: &Queue, header: &[u8], target: &Target, temporary: &Path) -> Result<u64, String> {
     let storage = &*target.storage;
     check_replaced(storage, &target.path)?;
+    // A disk that failed may not even have removed what it had.
+    remove_unfinished(storage, &target.path, target.nth);
     let mut file = storage
         .create(temporary)
         .map_err(|error| failure("opening", temporary, &error))?;

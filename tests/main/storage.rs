@@ -174,8 +174,19 @@ fn any_operation_of_a_save_may_fail_once() {
 }
 
 #[test]
+fn all_operations_of_a_save_may_fail_from_any_on() {
+    for (save, errno) in [
+        (Save::AtOnce, EACCES),
+        (Save::InBackground, EIO),
+        (Save::AtTheEnd, ENOSPC),
+    ] {
+        fail_saves(save, |nth| Fault::lasting(nth, errno));
+    }
+}
+
+#[test]
 fn any_write_may_be_short_before_the_next_fails() {
-    for (save, lasts) in [(Save::AtOnce, false), (Save::InBackground, false)] {
+    for (save, lasts) in [(Save::AtOnce, true), (Save::InBackground, false)] {
         fail_saves(save, |nth| Fault {
             nth,
             errno: ENOSPC,
