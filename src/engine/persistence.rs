@@ -19,7 +19,7 @@ use super::Engine;
 use crate::clock::Clock;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::storage::{Disk, Storage};
-use crate::snapshot::writer::{self, Target};
+use crate::snapshot::writer::{self, SaveError, Target};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
 
 /// Share of the time that a save may take while requests wait, in percent.
@@ -239,7 +239,7 @@ impl Engine {
     /// was loaded in part, which only the first one does.
     fn note_saved(
         &mut self,
-        result: Result<(), String>,
+        result: Result<(), SaveError>,
         dirty: u64,
         keeps_old: bool,
     ) -> Result<(), String> {
@@ -262,12 +262,15 @@ impl Engine {
                 let wait_ms = RETRY_MS.0 << persistence.failures.min(10);
                 persistence.retry_at_ms = now_ms + wait_ms.min(RETRY_MS.1);
                 persistence.failures += 1;
-                log::warn!("Saving the snapshot failed: {error}");
+                if keeps_old && error.has_replaced {
+                    persistence.lossy = None;
+                }
+                log::warn!("Saving the snapshot failed: {}", error.text);
             }
         }
         persistence.is_last_ok = result.is_ok();
         self.clean_after_failures();
-        result
+        result.map_err(|error| error.text)
     }
 
     /// Starts restamping before the stamps of saves that were given up come round.

@@ -56,7 +56,7 @@ use format::{
     Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord,
     StringRecord,
 };
-use writer::{Target, Writer};
+use writer::{SaveError, Target, Writer};
 
 /// Snapshots given up in a row before entries are restamped.
 pub const CLEAN_AFTER: u32 = 200;
@@ -85,7 +85,7 @@ pub enum Progress {
     /// The disk is busy.
     Waiting,
     /// It is over: the file's length in bytes, or why there is none.
-    Done(Result<u64, String>),
+    Done(Result<u64, SaveError>),
 }
 
 /// A snapshot being taken.
@@ -166,7 +166,7 @@ impl Job {
                  took it",
                 self.backlog_bytes_max
             );
-            return Progress::Done(Err(text));
+            return Progress::Done(Err(text.into()));
         }
         if !self.unstall() {
             return Progress::Waiting;
@@ -405,7 +405,7 @@ impl Job {
                 "{} keys at the cut, but {keys} were written or due: this is a bug in Mayfly",
                 self.keys_at_cut
             );
-            return Progress::Done(Err(text));
+            return Progress::Done(Err(text.into()));
         }
         for chunk in [self.swept.take(), self.kept.take(), self.collections.take()] {
             self.close(chunk);
@@ -417,7 +417,11 @@ impl Job {
     }
 
     /// Does all that is left at once, waiting for the disk.
-    pub fn complete(mut self, keyspace: &mut Keyspace, reading: &Reading) -> Result<u64, String> {
+    pub fn complete(
+        mut self,
+        keyspace: &mut Keyspace,
+        reading: &Reading,
+    ) -> Result<u64, SaveError> {
         loop {
             match self.step(keyspace, reading) {
                 Progress::More => {}

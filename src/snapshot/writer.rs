@@ -29,6 +29,8 @@ const CHUNKS_WAITING_MAX: usize = 1024;
 /// Bytes written between two requests to the kernel to start writing them out, so that the last
 /// sync finds little left to do.
 const SYNC_EVERY_BYTES: u64 = 32 * 1024 * 1024;
+/// Bytes copied at once.
+const COPY_BYTES: usize = 256 * 1024;
 
 enum Message {
     Chunk(Chunk),
@@ -48,13 +50,38 @@ pub struct Target {
     pub keeps_old: bool,
 }
 
+/// Why a save has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveError {
+    /// What was tried, and the reason.
+    pub text: String,
+    /// The new file has the name all the same; only, a crash might still undo that.
+    pub has_replaced: bool,
+}
+
+impl From<String> for SaveError {
+    fn from(text: String) -> SaveError {
+        SaveError {
+            text,
+            has_replaced: false,
+        }
+    }
+}
+
+impl SaveError {
+    /// The thread has left no result.
+    fn lost_thread() -> SaveError {
+        "the snapshot thread ended".to_owned().into()
+    }
+}
+
 /// A snapshot file being written.
 pub struct Writer {
     sender: Option<SyncSender<Message>>,
     /// Bytes of the chunks that wait.
     waiting_bytes: Arc<AtomicUsize>,
     recycled: Receiver<Vec<u8>>,
-    result: Receiver<Result<u64, String>>,
+    result: Receiver<Result<u64, SaveError>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -141,19 +168,18 @@ impl Writer {
     }
 
     /// The outcome, once there is one: the file's length in bytes, or what went wrong.
-    pub fn poll(&mut self) -> Option<Result<u64, String>> {
+    pub fn poll(&mut self) -> Option<Result<u64, SaveError>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("the snapshot thread ended".to_owned())),
+            Err(TryRecvError::Disconnected) => Some(Err(SaveError::lost_thread())),
         }
     }
 
     /// Waits for the outcome.
-    pub fn wait(&mut self) -> Result<u64, String> {
-        self.result
-            .recv()
-            .unwrap_or_else(|_| Err("the snapshot thread ended".to_owned()))
+    pub fn wait(&mut self) -> Result<u64, SaveError> {
+        let result = self.result.recv();
+        result.unwrap_or_else(|_| Err(SaveError::lost_thread()))
     }
 }
 
@@ -215,26 +241,58 @@ fn check_replaced(storage: &dyn Storage, path: &Path) -> Result<(), String> {
     }
 }
 
-/// Gives a snapshot a second name, under which it stays when the first is given to another.
-fn set_aside(storage: &dyn Storage, path: &Path) -> io::Result<()> {
+/// Gives a snapshot a second name, under which it stays when the first is given to another; that
+/// name, on disk, or none if there is no such snapshot.
+fn set_aside(storage: &dyn Storage, path: &Path) -> io::Result<Option<PathBuf>> {
     for nth in 1.. {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".partly-loaded-{nth}"));
         let aside = path.with_file_name(name);
-        match storage.link(path, &aside) {
+        let made = storage
+            .link(path, &aside)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Err(error),
+                // Not every file system has second names. The file keeps its first one meanwhile: a
+                // crash must not leave the server without.
+                _ => copy(storage, path, &aside),
+            });
+        match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Not every file system has second names.
-            Err(_) => storage.rename(path, &aside)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
             Ok(()) => {}
         }
-        log::warn!(
-            "The snapshot that was loaded in part is kept as {}",
-            aside.display()
-        );
-        return Ok(());
+        // Otherwise a crash might find the new file under the first name and not the second name.
+        if let Err(error) = storage.sync_directory(directory_of(path)) {
+            let _ = storage.remove(&aside);
+            return Err(error);
+        }
+        return Ok(Some(aside));
     }
-    Ok(())
+    Ok(None)
+}
+
+/// Copies a file to a name that is not taken, and syncs it.
+fn copy(storage: &dyn Storage, from: &Path, to: &Path) -> io::Result<()> {
+    let (mut source, _) = storage.open(from)?;
+    let mut file = storage.create(to)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let copied = loop {
+        match source.read(&mut buffer) {
+            Ok(0) => break file.sync(),
+            Ok(read) => {
+                if let Err(error) = file.write_all(&buffer[..read]) {
+                    break Err(error);
+                }
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    if copied.is_err() {
+        // The error that matters is the first one.
+        let _ = storage.remove(to);
+    }
+    copied
 }
 
 /// Removes temporary files of this snapshot that were left by processes that are gone.
@@ -300,7 +358,7 @@ fn failure(action: &str, path: &Path, error: &io::Error) -> String {
 
 /// Writes what comes through the queue into the temporary file and puts that in place; its length
 /// in bytes.
-fn save(queue: &Queue, header: &[u8], target: &Target, temporary: &Path) -> Result<u64, String> {
+fn save(queue: &Queue, header: &[u8], target: &Target, temporary: &Path) -> Result<u64, SaveError> {
     let storage = &*target.storage;
     check_replaced(storage, &target.path)?;
     // A disk that failed may not even have removed what it had.
@@ -361,18 +419,33 @@ fn write_all(
 }
 
 /// Gives the whole and synced file the name of the snapshot.
-fn put_in_place(target: &Target, temporary: &Path) -> Result<(), String> {
+fn put_in_place(target: &Target, temporary: &Path) -> Result<(), SaveError> {
     let (storage, path) = (&*target.storage, &target.path);
     // Somebody may have put something there since the start.
     check_replaced(storage, path)?;
-    if target.keeps_old {
-        set_aside(storage, path).map_err(|error| failure("setting aside", path, &error))?;
+    let aside = if target.keeps_old {
+        set_aside(storage, path).map_err(|error| failure("setting aside", path, &error))?
+    } else {
+        None
+    };
+    if let Err(error) = storage.rename(temporary, path) {
+        if let Some(aside) = aside {
+            // The old file still has its first name, and the next save would add a third.
+            let _ = storage.remove(&aside);
+        }
+        return Err(failure("renaming to", path, &error).into());
     }
-    storage
-        .rename(temporary, path)
-        .map_err(|error| failure("renaming to", path, &error))?;
+    if let Some(aside) = aside {
+        log::warn!(
+            "The snapshot that was loaded in part is kept as {}",
+            aside.display()
+        );
+    }
     let directory = directory_of(path);
     storage
         .sync_directory(directory)
-        .map_err(|error| failure("syncing the directory", directory, &error))
+        .map_err(|error| SaveError {
+            text: failure("syncing the directory", directory, &error),
+            has_replaced: true,
+        })
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use mayfly::snapshot::storage::{NewFile, Storage};
 
 /// Most bytes that a read gives at once.
-const READ_BYTES_MAX: usize = 16 * 1024;
+const READ_BYTES_MAX: usize = 64 * 1024;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,8 @@ struct State {
     synced_names: BTreeMap<PathBuf, usize>,
     operations: Vec<&'static str>,
     fault: Option<Fault>,
+    /// Second names are refused.
+    is_without_links: bool,
 }
 
 impl State {
@@ -123,11 +125,28 @@ impl MemoryDisk {
         std::mem::take(&mut state.operations)
     }
 
+    /// Second names are refused, as on some file systems.
+    pub fn refuse_links(&self) {
+        self.state().is_without_links = true;
+    }
+
     /// The bytes of a file.
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state();
         let file = *state.names.get(Path::new(path))?;
         Some(state.files[file].written.clone())
+    }
+
+    /// Puts a file there, synced.
+    pub fn put(&self, path: &str, bytes: &[u8]) {
+        let mut state = self.state();
+        let file = state.files.len();
+        state.files.push(Content {
+            written: bytes.to_vec(),
+            synced: bytes.to_vec(),
+        });
+        state.names.insert(path.into(), file);
+        state.synced_names.insert(path.into(), file);
     }
 
     /// Names that contain this.
@@ -220,6 +239,9 @@ impl Storage for MemoryDisk {
     fn link(&self, path: &Path, second: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.operation("link")?;
+        if state.is_without_links {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let file = state.find(path)?;
         state.make(second, file)
     }
