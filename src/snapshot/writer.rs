@@ -19,7 +19,7 @@ use std::sync::mpsc::{
 };
 use std::thread::JoinHandle;
 
-use super::format::{self, Chunk, Footer, Header};
+use super::format::{self, Chunk, Footer};
 use super::storage::{NewFile, Storage};
 
 /// Bytes of chunks that may wait for the disk: from so many on no further chunk is taken.
@@ -86,16 +86,15 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread, which opens a temporary file beside `target`. Errors come with the
-    /// result.
+    /// Starts the thread, which opens a temporary file beside `target` and begins it with `header`.
+    /// Errors come with the result.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(target: Target, header: &Header) -> io::Result<Writer> {
+    pub fn start(target: Target, header: Vec<u8>) -> io::Result<Writer> {
         let (sender, receiver) = sync_channel(CHUNKS_WAITING_MAX);
         let (recycle, recycled) = channel();
         let (report, result) = channel();
-        let header = format::write_header(header);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let waiting = Arc::clone(&waiting_bytes);
         let thread = std::thread::Builder::new()
@@ -148,17 +147,17 @@ impl Writer {
         }
     }
 
-    /// A buffer for the next chunk, reused if one has come back.
-    pub fn buffer(&self) -> Vec<u8> {
-        self.recycled.try_recv().unwrap_or_default()
+    /// The buffer of a chunk that has been written, to be filled anew; none if none has come back.
+    pub fn recycled(&self) -> Option<Vec<u8>> {
+        self.recycled.try_recv().ok()
     }
 
     /// No more chunks follow. False if the queue is full; try again.
-    pub fn finish(&mut self, footer: &Footer) -> bool {
+    pub fn finish(&mut self, footer: Footer) -> bool {
         let Some(sender) = &self.sender else {
             return true;
         };
-        match sender.try_send(Message::Finish(footer.clone())) {
+        match sender.try_send(Message::Finish(footer)) {
             Err(TrySendError::Full(_)) => false,
             Ok(()) | Err(TrySendError::Disconnected(_)) => {
                 self.sender = None;
