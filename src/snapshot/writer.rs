@@ -10,7 +10,7 @@
 //! Invariant: the thread touches nothing but its own file and the buffers it is handed; long
 //! strings among them are shared with the keyspace, which does not change them.
 
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -273,20 +273,10 @@ fn set_aside(storage: &dyn Storage, path: &Path) -> io::Result<Option<PathBuf>> 
 
 /// Copies a file to a name that is not taken, and syncs it.
 fn copy(storage: &dyn Storage, from: &Path, to: &Path) -> io::Result<()> {
-    let (mut source, _) = storage.open(from)?;
+    let (source, _) = storage.open(from)?;
+    let mut source = BufReader::with_capacity(COPY_BYTES, source);
     let mut file = storage.create(to)?;
-    let mut buffer = vec![0; COPY_BYTES];
-    let copied = loop {
-        match source.read(&mut buffer) {
-            Ok(0) => break file.sync(),
-            Ok(read) => {
-                if let Err(error) = file.write_all(&buffer[..read]) {
-                    break Err(error);
-                }
-            }
-            Err(error) => break Err(error),
-        }
-    };
+    let copied = io::copy(&mut source, &mut file).and_then(|_| file.sync());
     if copied.is_err() {
         // The error that matters is the first one.
         let _ = storage.remove(to);
