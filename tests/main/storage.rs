@@ -149,6 +149,7 @@ fn fail_saves(save: Save, fault: impl Fn(usize) -> Fault) {
         let longest = usize::from(fault.lasts);
         assert!(unfinished <= longest, "{place}: {unfinished} left");
         // It goes on.
+        sim.engine.keyspace.check();
         sim.expect(
             "get round",
             &format!("${} {round}", round.to_string().len()),
@@ -228,6 +229,45 @@ fn shutdown_force_ends_a_server_whose_disk_fails() {
     assert_eq!(sim.run_as(client, "shutdown save force"), "");
     assert_eq!(sim.engine.exit, Some(0));
     assert!(disk.bytes(FILE) == before);
+}
+
+#[test]
+fn save_points_try_again_until_the_disk_works() {
+    let (disk, mut sim) = saved();
+    sim.script("config set save \"1 1\"=>+OK\nset k new=>+OK");
+    disk.fail(Fault::lasting(1, ENOSPC));
+    // Each second for an hour; the server waits longer and longer between its tries.
+    let seconds = |sim: &mut Sim, count: usize| {
+        for _ in 0..count {
+            sim.advance(1_000);
+            while sim.engine.jobs.persistence.is_saving() {
+                sim.jobs();
+                std::thread::yield_now();
+            }
+        }
+    };
+    seconds(&mut sim, 3_600);
+    let info = sim.run("info persistence");
+    assert!(info.contains("rdb_last_bgsave_status:err "), "{info}");
+    let tries = disk.heal().len();
+    assert!((10..100).contains(&tries), "{tries}");
+    seconds(&mut sim, 600);
+    let info = sim.run("info persistence");
+    assert!(info.contains("rdb_last_bgsave_status:ok "), "{info}");
+    assert_eq!(disk.names_with(""), [FILE]);
+    assert_eq!(loaded(&disk), digest(&mut sim));
+}
+
+#[test]
+fn a_flush_is_not_refused_when_its_save_fails() {
+    let (disk, mut sim) = saved();
+    let before = digest(&mut sim);
+    disk.fail(Fault::lasting(1, EIO));
+    sim.script("flushall=>+OK\ndbsize=>:0");
+    disk.heal();
+    assert_eq!(loaded(&disk), before);
+    sim.expect("save", "+OK");
+    assert_eq!(loaded(&disk), digest(&mut sim));
 }
 
 #[test]
