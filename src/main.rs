@@ -17,6 +17,7 @@ use mayfly::config::{self, Config, ExpireClock};
 use mayfly::engine::{Engine, memory};
 use mayfly::server::{Server, listener, logging};
 use mayfly::snapshot::loader;
+use mayfly::snapshot::storage::{Disk, Storage};
 use rand::TryRng;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
@@ -128,7 +129,7 @@ fn say(text: &str) -> std::io::Result<()> {
 /// Verifies a snapshot and tells what is in it.
 fn check(path: &str) -> Result<String, loader::LoadError> {
     let reading = SystemClock::new(Source::Wall).read();
-    let (file, size) = loader::open_file(Path::new(path))?;
+    let (file, size) = Disk.open(Path::new(path))?;
     let file = std::io::BufReader::new(file);
     let summary = loader::check(file, size, reading.wall_us / 1000)?;
     let [major, minor, patch] = summary.header.server;

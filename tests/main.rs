@@ -16,6 +16,8 @@ mod collections;
 mod cut;
 #[path = "main/databases.rs"]
 mod databases;
+#[path = "main/disk.rs"]
+mod disk;
 #[path = "main/draws.rs"]
 mod draws;
 #[path = "main/effects.rs"]
@@ -56,6 +58,8 @@ mod sim;
 mod snapshot;
 #[path = "main/sort.rs"]
 mod sort;
+#[path = "main/storage.rs"]
+mod storage;
 #[path = "main/string_compare.rs"]
 mod string_compare;
 #[path = "main/tidy.rs"]

@@ -13,11 +13,13 @@
 //! job is running.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::Clock;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
-use crate::snapshot::writer::{self, Target};
+use crate::snapshot::storage::{Disk, Storage};
+use crate::snapshot::writer::{self, SaveError, Target};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
 
 /// Share of the time that a save may take while requests wait, in percent.
@@ -41,6 +43,8 @@ struct Running {
 
 /// Saves and loads.
 pub struct Persistence {
+    /// What keeps the snapshots.
+    pub storage: Arc<dyn Storage>,
     running: Option<Running>,
     cleaner: Option<Cleaner>,
     loader: Option<Loader>,
@@ -77,6 +81,7 @@ impl Persistence {
     /// Nothing saved, nothing running.
     pub fn new(unix_s: i64) -> Persistence {
         Persistence {
+            storage: Arc::new(Disk),
             running: None,
             cleaner: None,
             loader: None,
@@ -144,10 +149,16 @@ impl Engine {
     }
 
     /// Where the next save goes, and whether what is there now is set aside.
-    fn save_target(&self) -> Target {
+    fn next_target(&mut self) -> Target {
         let path = self.snapshot_path();
-        let keeps_old = self.jobs.persistence.lossy.as_ref() == Some(&path);
-        Target { path, keeps_old }
+        let persistence = &mut self.jobs.persistence;
+        persistence.started += 1;
+        Target {
+            storage: Arc::clone(&persistence.storage),
+            nth: persistence.started,
+            keeps_old: persistence.lossy.as_ref() == Some(&path),
+            path,
+        }
     }
 
     /// FLUSHALL: what was flushed must not come back with the next start if the server is set up to
@@ -172,16 +183,15 @@ impl Engine {
     /// # Errors
     /// If the operating system has no thread for it.
     pub fn begin_save(&mut self) -> std::io::Result<bool> {
-        let target = self.save_target();
-        let limit = self.config.snapshot_backlog_bytes_limit as usize;
-        let persistence = &mut self.jobs.persistence;
+        let persistence = &self.jobs.persistence;
         if persistence.running.is_some() || persistence.cleaner.is_some() {
             return Ok(false);
         }
-        persistence.started += 1;
-        let nth = persistence.started;
+        let limit = self.config.snapshot_backlog_bytes_limit as usize;
+        let target = self.next_target();
         let keeps_old = target.keeps_old;
-        let job = Job::begin(&mut self.keyspace, &self.reading, target, nth, limit)?;
+        let job = Job::begin(&mut self.keyspace, &self.reading, target, limit)?;
+        let persistence = &mut self.jobs.persistence;
         persistence.is_scheduled = false;
         persistence.backlog_bytes = 0;
         persistence.running = Some(Running {
@@ -215,11 +225,9 @@ impl Engine {
         if let Some(mut cleaner) = self.jobs.persistence.cleaner.take() {
             while cleaner.step(&mut self.keyspace) {}
         }
-        self.jobs.persistence.started += 1;
-        let target = self.save_target();
+        let target = self.next_target();
         let keeps_old = target.keeps_old;
-        let nth = self.jobs.persistence.started;
-        let job = Job::begin(&mut self.keyspace, &self.reading, target, nth, usize::MAX)
+        let job = Job::begin(&mut self.keyspace, &self.reading, target, usize::MAX)
             .map_err(|error| error.to_string())?;
         let dirty = self.keyspace.changes.dirty();
         let result = job.complete(&mut self.keyspace, &self.reading);
@@ -231,7 +239,7 @@ impl Engine {
     /// was loaded in part, which only the first one does.
     fn note_saved(
         &mut self,
-        result: Result<(), String>,
+        result: Result<(), SaveError>,
         dirty: u64,
         keeps_old: bool,
     ) -> Result<(), String> {
@@ -254,12 +262,15 @@ impl Engine {
                 let wait_ms = RETRY_MS.0 << persistence.failures.min(10);
                 persistence.retry_at_ms = now_ms + wait_ms.min(RETRY_MS.1);
                 persistence.failures += 1;
-                log::warn!("Saving the snapshot failed: {error}");
+                if keeps_old && error.has_replaced {
+                    persistence.lossy = None;
+                }
+                log::warn!("Saving the snapshot failed: {}", error.text);
             }
         }
         persistence.is_last_ok = result.is_ok();
         self.clean_after_failures();
-        result
+        result.map_err(|error| error.text)
     }
 
     /// Starts restamping before the stamps of saves that were given up come round.
@@ -381,16 +392,17 @@ impl Engine {
     /// If the file is there but is no snapshot that can be read.
     pub fn begin_load(&mut self) -> Result<bool, LoadError> {
         let path = self.snapshot_path();
-        writer::remove_stale(&path);
-        let loader = Loader::open(&path, &self.reading, self.load_options())?;
+        let storage = Arc::clone(&self.jobs.persistence.storage);
+        writer::remove_stale(&*storage, &path);
+        let loader = Loader::open(&*storage, &path, &self.reading, self.load_options())?;
         let persistence = &mut self.jobs.persistence;
         persistence.load_started_ms = self.reading.monotonic_us / 1000;
         persistence.loader = loader;
         self.refreeze();
         if !self.jobs.is_loading() {
-            warn_of_rdb(&path);
+            warn_of_rdb(&*storage, &path);
         }
-        if let Err(error) = writer::check_directory(&path) {
+        if let Err(error) = writer::check_directory(&*storage, &path) {
             log::warn!("Snapshots cannot be saved: {error}");
         }
         Ok(self.jobs.is_loading())
@@ -416,20 +428,7 @@ impl Engine {
                     return;
                 }
                 Err(error) => {
-                    let path = self.snapshot_path();
-                    let path = path.display();
-                    if error.is_misfit() {
-                        log::error!(
-                            "Fatal: the snapshot {path} does not fit the settings: {error}. It was \
-                             left as it is. Exiting."
-                        );
-                    } else {
-                        log::error!(
-                            "Fatal: the snapshot {path} is damaged: {error}. It was left as it is. \
-                             `mayfly check FILE` examines it, --snapshot-load partial loads what \
-                             is whole. Exiting."
-                        );
-                    }
+                    report_failed_load(&self.snapshot_path(), &error);
                     self.exit = Some(1);
                     return;
                 }
@@ -478,7 +477,9 @@ impl Engine {
     /// What is damaged; some keys may have been loaded.
     pub fn load_now(&mut self) -> Result<(), LoadError> {
         let path = self.snapshot_path();
-        let Some(mut loader) = Loader::open(&path, &self.reading, self.load_options())? else {
+        let storage = &*self.jobs.persistence.storage;
+        let loader = Loader::open(storage, &path, &self.reading, self.load_options())?;
+        let Some(mut loader) = loader else {
             return Err(std::io::Error::from(std::io::ErrorKind::NotFound).into());
         };
         while !loader.step(&mut self.keyspace, &self.reading)? {}
@@ -489,11 +490,29 @@ impl Engine {
     }
 }
 
+/// Says why a snapshot was not loaded to its end.
+fn report_failed_load(path: &Path, error: &LoadError) {
+    let path = path.display();
+    match error {
+        LoadError::Io(error) => log::error!(
+            "Fatal: the snapshot {path} cannot be read: {error}. It was left as it is. Exiting."
+        ),
+        _ if error.is_misfit() => log::error!(
+            "Fatal: the snapshot {path} does not fit the settings: {error}. It was left as it is. \
+             Exiting."
+        ),
+        _ => log::error!(
+            "Fatal: the snapshot {path} is damaged: {error}. It was left as it is. \
+             `mayfly check FILE` examines it, --snapshot-load partial loads what is whole. Exiting."
+        ),
+    }
+}
+
 /// Says that a file which only Redis or Valkey can read lies where somebody may expect it to be
 /// loaded.
-fn warn_of_rdb(path: &Path) {
+fn warn_of_rdb(storage: &dyn Storage, path: &Path) {
     let rdb = path.with_extension("rdb");
-    if loader::is_rdb(&rdb) {
+    if loader::is_rdb(storage, &rdb) {
         log::warn!(
             "{} is an RDB file of Redis or Valkey. Mayfly cannot read it, leaves it as it is and \
              starts empty.",

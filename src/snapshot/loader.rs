@@ -9,7 +9,6 @@
 //! due are skipped as well, and with its last field the hash.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use super::format::{
     self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
     KIND_COLLECTIONS, KIND_END, KIND_STRINGS, PartRecord, Records, StringRecord, Strings,
 };
+use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
 use crate::store::Keyspace;
@@ -45,23 +45,12 @@ pub enum LoadError {
     },
 }
 
-/// Opens a snapshot; its length in bytes.
-///
-/// # Errors
-/// If that is impossible, or if it is no regular file: opening a pipe would wait for its other end.
-pub fn open_file(path: &Path) -> io::Result<(File, u64)> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let file = File::open(path)?;
-    let size = file.metadata()?.len();
-    Ok((file, size))
-}
-
 /// Whether a file is a snapshot of Redis or Valkey, by its first bytes.
-pub fn is_rdb(path: &Path) -> bool {
+pub fn is_rdb(storage: &dyn Storage, path: &Path) -> bool {
     let mut start = [0; HEADER_START];
-    let read = open_file(path).and_then(|(mut file, _)| file.read_exact(&mut start));
+    let read = storage
+        .open(path)
+        .and_then(|(mut file, _)| file.read_exact(&mut start));
     read.is_ok() && format::is_rdb(&start)
 }
 
@@ -289,7 +278,7 @@ pub struct LoadOptions {
 
 /// A snapshot being loaded, chunk by chunk.
 pub struct Loader {
-    reader: Reader<BufReader<File>>,
+    reader: Reader<BufReader<Box<dyn Read>>>,
     size: u64,
     options: LoadOptions,
     loaded: Loaded,
@@ -301,11 +290,12 @@ impl Loader {
     /// # Errors
     /// If it cannot be read or is no snapshot.
     pub fn open(
+        storage: &dyn Storage,
         path: &Path,
         reading: &Reading,
         options: LoadOptions,
     ) -> Result<Option<Loader>, LoadError> {
-        let (file, size) = match open_file(path) {
+        let (file, size) = match storage.open(path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),

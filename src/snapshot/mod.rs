@@ -16,10 +16,13 @@
 //! was.
 //!
 //! ```text
-//! sweep ──┐                      bounded channel
-//!         ├─> chunk (256 KiB) ─────────────────────> thread: checksum, write, fsync, rename
-//! kept ───┘
+//! sweep ──┐                                   bounded channel
+//!         ├─> Encoder ─> chunks (256 KiB) ───────────────────> thread: checksum, write, fsync,
+//! kept ───┘                                                    rename
 //! ```
+//!
+//! The job knows what is to be saved, when, and how much of it a step may do; the
+//! [`Encoder`](encoder::Encoder) knows how it looks in the file.
 //!
 //! Crossings: SWAPDB moves tables with the number they had at the cut; a flushed database stays
 //! with the keyspace until the job is done; a segment that was split or merged is walked again,
@@ -36,8 +39,10 @@
 //!
 //! Not here: when to save, and what INFO says about it (`engine::persistence`).
 
+pub mod encoder;
 pub mod format;
 pub mod loader;
+pub mod storage;
 pub mod writer;
 
 use std::collections::VecDeque;
@@ -50,12 +55,9 @@ use crate::expiry::{Deadline, is_due};
 use crate::store::entry::{Slot, ValueRef};
 use crate::store::table::Walk;
 use crate::store::{Keyspace, collection};
-use crate::value::{Frozen, Kind, StringRef, Value};
-use format::{
-    Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS, PartRecord,
-    StringRecord,
-};
-use writer::{Target, Writer};
+use crate::value::{Frozen, StringRef, Value};
+use encoder::{Encoder, Head, Stream};
+use writer::{SaveError, Target, Writer};
 
 /// Snapshots given up in a row before entries are restamped.
 pub const CLEAN_AFTER: u32 = 200;
@@ -63,18 +65,8 @@ pub const CLEAN_AFTER: u32 = 200;
 const BUCKETS_PER_STEP: usize = 256;
 /// and fewer if this many bytes have been encoded before.
 const BYTES_PER_STEP: usize = 128 * 1024;
-/// A part of a collection is closed when its elements take so many bytes.
-const PART_BYTES_GOAL: usize = 64 * 1024;
 /// Kept entries encoded between two readings of the clock.
 const KEPT_PER_STEP: usize = 64;
-
-/// The version of the server, as it stands in headers.
-pub fn server_version() -> [u16; 3] {
-    let mut parts = env!("CARGO_PKG_VERSION")
-        .split('.')
-        .map(|part| part.parse().unwrap_or(0));
-    std::array::from_fn(|_| parts.next().unwrap_or(0))
-}
 
 /// How a step of a job ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,7 +76,7 @@ pub enum Progress {
     /// The disk is busy.
     Waiting,
     /// It is over: the file's length in bytes, or why there is none.
-    Done(Result<u64, String>),
+    Done(Result<u64, SaveError>),
 }
 
 /// A snapshot being taken.
@@ -93,18 +85,11 @@ pub struct Job {
     /// Numbers at the cut of the databases still to be swept, the next one last.
     left: Vec<u16>,
     walk: Walk,
-    swept: Option<ChunkWriter>,
-    kept: Option<ChunkWriter>,
-    collections: Option<ChunkWriter>,
     /// Big collections that are being written, part by part.
     unfolding: VecDeque<Unfolding>,
-    /// The elements of the part being encoded.
-    elements: Elements,
+    encoder: Encoder,
     /// Bytes copied into chunks by this step.
     step_bytes: usize,
-    /// Finished chunks that the writer had no room for, in order.
-    stalled: VecDeque<Chunk>,
-    footer: Footer,
     is_finishing: bool,
     backlog_bytes_max: usize,
     /// Keys at the cut, and how many of them have been met, due ones included.
@@ -121,33 +106,22 @@ impl Job {
         keyspace: &mut Keyspace,
         reading: &Reading,
         target: Target,
-        nth: u64,
         backlog_bytes_max: usize,
     ) -> std::io::Result<Job> {
         let databases = keyspace.databases();
         let keys = (0..databases)
             .map(|db| keyspace.db(db).table.len() as u64)
             .sum();
-        let header = Header {
-            cut_unix_ms: reading.to_wall(reading.now),
-            keys,
-            databases: databases as u32,
-            server: server_version(),
-        };
-        let writer = Writer::start(target, nth, &header)?;
+        let header = encoder::header(reading.to_wall(reading.now), keys, databases);
+        let writer = Writer::start(target, header)?;
         keyspace.begin_cut();
         Ok(Job {
             writer,
             left: keyspace.numbers_of_cut().into_iter().rev().collect(),
             walk: Walk::default(),
-            swept: None,
-            kept: None,
-            collections: None,
             unfolding: VecDeque::new(),
-            elements: Elements::default(),
+            encoder: Encoder::default(),
             step_bytes: 0,
-            stalled: VecDeque::new(),
-            footer: Footer::default(),
             is_finishing: false,
             backlog_bytes_max,
             keys_at_cut: keys,
@@ -166,9 +140,12 @@ impl Job {
                  took it",
                 self.backlog_bytes_max
             );
-            return Progress::Done(Err(text));
+            return Progress::Done(Err(text.into()));
         }
-        if !self.unstall() {
+        while let Some(buffer) = self.writer.recycled() {
+            self.encoder.reuse(buffer);
+        }
+        if !self.send_finished() {
             return Progress::Waiting;
         }
         if self.is_finishing {
@@ -182,16 +159,18 @@ impl Job {
             || self.encode_kept_big(keyspace, reading)
             || self.sweep(keyspace, reading)
         {
+            // What the writer has no room for now comes first the next time.
+            self.send_finished();
             return Progress::More;
         }
         self.finish(keyspace.cut.unkept)
     }
 
-    /// Hands stalled chunks to the writer; false if it still has no room.
-    fn unstall(&mut self) -> bool {
-        while let Some(chunk) = self.stalled.pop_front() {
+    /// Hands finished chunks to the writer; false if it has no room for all of them.
+    fn send_finished(&mut self) -> bool {
+        while let Some(chunk) = self.encoder.next_chunk() {
             if let Err(chunk) = self.writer.try_send(chunk) {
-                self.stalled.push_front(chunk);
+                self.encoder.give_back(chunk);
                 return false;
             }
         }
@@ -203,64 +182,18 @@ impl Job {
         let Some(mut unfolding) = self.unfolding.pop_front() else {
             return false;
         };
-        let mut elements = std::mem::take(&mut self.elements);
-        elements.clear();
-        let is_over = unfolding.fill(&mut elements, reading);
-        if !elements.is_empty() {
-            let record = PartRecord {
-                key: &unfolding.key,
-                deadline: unfolding.deadline,
-                kind: part_kind(unfolding.frozen.kind, unfolding.frozen.is_dated),
-                part: unfolding.part,
-                elements: b"",
-            };
-            self.push_part(unfolding.db, record, &elements);
+        let encoder = &mut self.encoder;
+        encoder.begin_part(unfolding.frozen.is_dated);
+        let is_over = unfolding.fill(encoder, reading);
+        let (head, kind) = (unfolding.head(), unfolding.frozen.kind);
+        if let Some(bytes) = encoder.end_part(head, kind, unfolding.part) {
+            self.step_bytes += bytes;
             unfolding.part += 1;
         }
-        self.elements = elements;
         if !is_over {
             self.unfolding.push_front(unfolding);
         }
         true
-    }
-
-    /// Encodes a part of a collection with these elements.
-    fn push_part(&mut self, db: u16, part: PartRecord<'_>, elements: &Elements) {
-        self.footer.records += 1;
-        self.footer.volatile += u64::from(part.deadline.is_some());
-        let mut chunk = self.collections.take();
-        let Some(copied) = elements.copied() else {
-            // After those before it: parts stand in order.
-            self.close(chunk);
-            self.footer.chunks += 1;
-            self.stalled.push_back(Chunk::of_part(db, &part, elements));
-            return;
-        };
-        let bytes = part.key.len() + copied.len() + 48;
-        self.step_bytes += bytes;
-        self.make_room(&mut chunk, KIND_COLLECTIONS, db, bytes)
-            .push(PartRecord {
-                elements: copied,
-                ..part
-            });
-        self.collections = chunk;
-    }
-
-    /// A chunk of this kind and database with room for a record: the one given, or a new one.
-    fn make_room<'c>(
-        &mut self,
-        chunk: &'c mut Option<ChunkWriter>,
-        kind: u8,
-        db: u16,
-        bytes: usize,
-    ) -> &'c mut ChunkWriter {
-        let must_close = chunk
-            .as_ref()
-            .is_some_and(|chunk| chunk.db() != db || chunk.is_full_for(bytes));
-        if must_close {
-            self.close(chunk.take());
-        }
-        chunk.get_or_insert_with(|| ChunkWriter::new(self.writer.buffer(), kind, db))
     }
 
     /// Encodes entries that commands have kept; false if there are none.
@@ -274,9 +207,7 @@ impl Job {
                 break;
             };
             has_any = true;
-            let mut chunk = self.kept.take();
-            self.encode(&mut chunk, db, &slot, reading);
-            self.kept = chunk;
+            self.encode(Stream::Kept, db, &slot, reading);
         }
         has_any
     }
@@ -286,8 +217,7 @@ impl Job {
         let Some((db, slot)) = keyspace.cut.take_big() else {
             return false;
         };
-        // It goes to those that are being written, not into this chunk.
-        self.encode(&mut None, db, &slot, reading);
+        self.encode(Stream::Kept, db, &slot, reading);
         true
     }
 
@@ -298,17 +228,15 @@ impl Job {
         };
         let epoch = keyspace.cut.epoch;
         let mut walk = self.walk;
-        let mut chunk = self.swept.take();
         if let Some(db) = keyspace.database_of_cut(number) {
             db.table.walk(&mut walk, BUCKETS_PER_STEP, |slot| {
                 if slot.epoch() != epoch {
-                    self.encode(&mut chunk, number, slot, reading);
+                    self.encode(Stream::Swept, number, slot, reading);
                     slot.set_epoch(epoch);
                 }
                 self.step_bytes < BYTES_PER_STEP && self.unfolding.is_empty()
             });
         }
-        self.swept = chunk;
         self.walk = walk;
         if walk.is_done() || keyspace.database_of_cut(number).is_none() {
             self.left.pop();
@@ -317,51 +245,32 @@ impl Job {
         true
     }
 
-    fn encode(&mut self, chunk: &mut Option<ChunkWriter>, db: u16, slot: &Slot, reading: &Reading) {
+    fn encode(&mut self, stream: Stream, db: u16, slot: &Slot, reading: &Reading) {
         self.keys_met += 1;
         let deadline = slot.deadline();
         if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
             return;
         }
-        let unix_ms = deadline.map(|deadline| reading.to_wall(deadline.0));
-        let Some(value) = slot.string() else {
-            return self.encode_collection(db, slot, unix_ms, reading);
+        let head = Head {
+            db,
+            key: slot.key(),
+            deadline: deadline.map(|deadline| reading.to_wall(deadline.0)),
         };
-        self.footer.records += 1;
-        self.footer.volatile += u64::from(deadline.is_some());
-        if value.len() >= format::SHARED_BYTES_MIN
-            && let Some(shared) = shared(slot)
-        {
-            self.footer.chunks += 1;
-            let (key, is_edited) = (slot.key(), slot.is_variant());
-            let chunk = Chunk::of_string(db, key, unix_ms, shared, is_edited);
-            self.stalled.push_back(chunk);
-            return;
-        }
-        let bytes = slot.key().len() + value.len() + 32;
-        self.step_bytes += bytes;
-        self.make_room(chunk, KIND_STRINGS, db, bytes)
-            .push(&StringRecord {
-                key: slot.key(),
-                deadline: unix_ms,
-                value,
-                is_edited: slot.is_variant(),
-            });
+        let Some(value) = slot.string() else {
+            return self.encode_collection(head, slot, reading);
+        };
+        let is_edited = slot.is_variant();
+        let share = || shared(slot);
+        self.step_bytes += self.encoder.string(stream, head, value, is_edited, share);
     }
 
     /// Encodes a small collection, or notes a big one as it is now, to be written in parts.
-    fn encode_collection(
-        &mut self,
-        db: u16,
-        slot: &Slot,
-        deadline: Option<i64>,
-        reading: &Reading,
-    ) {
+    fn encode_collection(&mut self, head: Head<'_>, slot: &Slot, reading: &Reading) {
         if let ValueRef::Boxed(value) = slot.value() {
             let unfolding = value.freeze().map(|frozen| Unfolding {
-                db,
-                key: slot.key().into(),
-                deadline,
+                db: head.db,
+                key: head.key.into(),
+                deadline: head.deadline,
                 frozen,
                 part: 0,
                 element: 0,
@@ -369,32 +278,13 @@ impl Job {
             self.unfolding.extend(unfolding);
             return;
         }
-        let mut elements = std::mem::take(&mut self.elements);
-        elements.clear();
-        let is_dated = slot.is_dated();
+        let encoder = &mut self.encoder;
+        encoder.begin_part(slot.is_dated());
         collection::for_each_small(slot, |strings, deadline| {
-            write_element(strings, deadline, is_dated, reading, &mut elements);
+            encode_element(encoder, strings, deadline, reading);
         });
-        if !elements.is_empty() {
-            let part = PartRecord {
-                key: slot.key(),
-                deadline,
-                kind: part_kind(slot.kind(), is_dated),
-                part: 0,
-                elements: b"",
-            };
-            self.push_part(db, part, &elements);
-        }
-        self.elements = elements;
-    }
-
-    fn close(&mut self, chunk: Option<ChunkWriter>) {
-        let Some(chunk) = chunk.filter(|chunk| chunk.records() > 0) else {
-            return;
-        };
-        self.footer.chunks += 1;
-        self.stalled.push_back(chunk.finish());
-        self.unstall();
+        let bytes = encoder.end_part(head, slot.kind(), 0);
+        self.step_bytes += bytes.unwrap_or(0);
     }
 
     /// Ends the file, given how many due keys of the cut were removed unmet.
@@ -405,19 +295,21 @@ impl Job {
                 "{} keys at the cut, but {keys} were written or due: this is a bug in Mayfly",
                 self.keys_at_cut
             );
-            return Progress::Done(Err(text));
+            return Progress::Done(Err(text.into()));
         }
-        for chunk in [self.swept.take(), self.kept.take(), self.collections.take()] {
-            self.close(chunk);
-        }
-        if self.stalled.is_empty() && self.writer.finish(&self.footer) {
+        let footer = self.encoder.finish();
+        if self.send_finished() && self.writer.finish(footer) {
             self.is_finishing = true;
         }
         Progress::Waiting
     }
 
     /// Does all that is left at once, waiting for the disk.
-    pub fn complete(mut self, keyspace: &mut Keyspace, reading: &Reading) -> Result<u64, String> {
+    pub fn complete(
+        mut self,
+        keyspace: &mut Keyspace,
+        reading: &Reading,
+    ) -> Result<u64, SaveError> {
         loop {
             match self.step(keyspace, reading) {
                 Progress::More => {}
@@ -426,11 +318,6 @@ impl Job {
                 Progress::Waiting => std::thread::yield_now(),
             }
         }
-    }
-
-    /// Keys encoded so far.
-    pub fn records(&self) -> u64 {
-        self.footer.records
     }
 }
 
@@ -448,12 +335,20 @@ struct Unfolding {
 }
 
 impl Unfolding {
+    /// What stands in the record of each part.
+    fn head(&self) -> Head<'_> {
+        Head {
+            db: self.db,
+            key: &self.key,
+            deadline: self.deadline,
+        }
+    }
+
     /// Adds elements of the next piece until a part is full; true if nothing is left.
-    fn fill(&mut self, elements: &mut Elements, reading: &Reading) -> bool {
-        let is_dated = self.frozen.is_dated;
+    fn fill(&mut self, encoder: &mut Encoder, reading: &Reading) -> bool {
         let stopped = self.frozen.walk(self.element, |strings, deadline| {
-            write_element(strings, deadline, is_dated, reading, elements);
-            elements.len() < PART_BYTES_GOAL
+            encode_element(encoder, strings, deadline, reading);
+            !encoder.is_part_full()
         });
         match stopped {
             Some(count) => self.element += count,
@@ -482,32 +377,19 @@ fn shared(slot: &Slot) -> Option<Bytes> {
     }
 }
 
-/// How a [`PartRecord`] calls a collection.
-fn part_kind(kind: Kind, is_dated: bool) -> u8 {
-    if is_dated {
-        format::DATED_HASH
-    } else {
-        kind as u8
-    }
-}
-
-/// Adds an element to those of a part, unless it is due: like a due key, nobody would load it.
-fn write_element(
+/// Adds an element to the part that has begun, unless it is due: like a due key, nobody would load
+/// it.
+fn encode_element(
+    encoder: &mut Encoder,
     strings: &[StringRef<'_>],
     deadline: Option<Deadline>,
-    is_dated: bool,
     reading: &Reading,
-    elements: &mut Elements,
 ) {
-    if deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
-        return;
-    }
-    strings.iter().for_each(|&string| elements.push(string));
-    if is_dated {
-        let unix_ms = deadline.map(|deadline| reading.to_wall(deadline.0).to_le_bytes());
-        elements.push(StringRef::Short(
-            unix_ms.as_ref().map_or(b"", |bytes| bytes),
-        ));
+    if !deadline.is_some_and(|deadline| is_due(deadline, reading.now)) {
+        encoder.element(
+            strings,
+            deadline.map(|deadline| reading.to_wall(deadline.0)),
+        );
     }
 }
 

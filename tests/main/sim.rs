@@ -1,13 +1,15 @@
 //! A server in virtual time: the engine, a clock moved by hand, and no I/O but snapshots.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mayfly::clock::{Clock, ManualClock, UnixMillis};
 use mayfly::command::dispatch::run_ready;
-use mayfly::config::Config;
+use mayfly::config::{Config, Permission};
 use mayfly::engine::session::SessionKey;
 use mayfly::engine::{Engine, Origin};
+use mayfly::snapshot::storage::Storage;
 
 /// When the clock of every simulation starts, Unix ms.
 pub const START: i64 = 1_700_000_000_000;
@@ -85,6 +87,18 @@ impl Sim {
             ..Config::default()
         };
         Sim::with(config, seed)
+    }
+
+    /// A server whose snapshot is /data/dump.mayfly in this storage.
+    pub fn saving_on(storage: impl Storage + 'static, seed: u64) -> Sim {
+        let config = Config {
+            dir: "/data".to_owned(),
+            debug_command: Permission::Yes,
+            ..Config::default()
+        };
+        let mut sim = Sim::with(config, seed);
+        sim.engine.jobs.persistence.storage = Arc::new(storage);
+        sim
     }
 
     pub fn connect(&mut self) -> SessionKey {

@@ -118,6 +118,32 @@ fn modules_use_only_those_above_them() {
     }
 }
 
+/// What goes past the storage cannot be made to fail by a test.
+#[test]
+fn snapshots_reach_the_file_system_through_their_storage() {
+    let storage = root().join("src/snapshot/storage.rs");
+    let mut asked = Vec::new();
+    for folder in ["src/snapshot", "src/engine"] {
+        let files = files_in(folder).into_iter();
+        asked.extend(files.filter(|(_, text)| text.contains("fs::")));
+    }
+    let names: Vec<PathBuf> = asked.into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [storage]);
+}
+
+/// Other encodings can be put beside it, and other jobs can use it.
+#[test]
+fn the_encoder_of_snapshots_and_the_job_know_little_of_each_other() {
+    let read = |name: &str| {
+        let path = root().join("src/snapshot").join(name);
+        std::fs::read_to_string(path).expect("a source")
+    };
+    assert_eq!(used_modules(&read("encoder.rs")), ["value"]);
+    let job = read("mod.rs");
+    let mut code = job.lines().filter(|line| !line.starts_with("//"));
+    assert!(code.all(|line| !line.contains("format::") && !line.contains("Record")));
+}
+
 /// `cargo bench -- --save-baseline NAME` hands the flag to every bench target, and the harness of
 /// unit tests refuses it.
 #[test]
