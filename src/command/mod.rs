@@ -35,6 +35,9 @@ pub mod transaction;
 
 pub mod pubsub;
 
+#[cfg(feature = "scripting")]
+pub mod script;
+
 pub mod server;
 
 use crate::resp::reply::Reply;
@@ -61,6 +64,10 @@ pub const FAMILIES: &[&[Row]] = &[
     connection::client::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    #[cfg(feature = "scripting")]
+    script::COMMANDS,
+    #[cfg(feature = "scripting")]
+    script::function::COMMANDS,
     server::introspect::COMMANDS,
     server::config::COMMANDS,
     server::info::COMMANDS,

@@ -189,7 +189,6 @@ const NO_VECTORS: &str = "there are no vector sets";
 const ONE_THREAD: &str = "Mayfly serves all clients on one thread";
 const PROCESS: &str = "Mayfly leaves its title, memory policy and processors to the system";
 const REPLICATION: &str = "there is no replication";
-const SCRIPTS: &str = "there are no scripts yet";
 const SIGNALS: &str = "SIGINT and SIGTERM save if there are save points";
 const SLOW_LOG: &str = "there is no log of slow or large commands and no latency monitor yet";
 const SNAPSHOTS: &str =
@@ -340,13 +339,6 @@ pub const ACCEPTED: &[Accepted] = &[
     row("bgsave-cpulist", Immutable, Text, "", PROCESS),
     row("bind-source-addr", Mutable, Text, "", REPLICATION),
     row("bio-cpulist", Immutable, Text, "", PROCESS),
-    row(
-        "busy-reply-threshold",
-        Mutable,
-        Integer(0, i64::MAX),
-        "5000",
-        SCRIPTS,
-    ),
     row(
         "cluster-allow-pubsubshard-when-down",
         Mutable,

@@ -123,6 +123,8 @@ pub struct Config {
     pub save: Vec<SavePoint>,
     /// Whether a failed save makes the server refuse writes.
     pub stop_writes_on_save_error: bool,
+    /// A script that runs longer, in ms, is one that others are told of; 0 is never.
+    pub busy_reply_threshold_ms: u64,
     /// Which keyspace events are published.
     pub notify_keyspace_events: NotifyFlags,
     /// Housekeeping rounds per second, 1 to 500.
@@ -192,6 +194,7 @@ impl Default for Config {
             dir: ".".into(),
             save: vec![point(3600, 1), point(300, 100), point(60, 10_000)],
             stop_writes_on_save_error: false,
+            busy_reply_threshold_ms: 5_000,
             notify_keyspace_events: NotifyFlags::NONE,
             hz: 10,
             active_expire_effort: 1,

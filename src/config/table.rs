@@ -446,6 +446,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| choice(a, PAST_EVENTS).map(|v| c.expire_past_event = v),
     },
     Setting {
+        name: "busy-reply-threshold",
+        values: "milliseconds",
+        help: "A script that runs longer can be killed, and others are told of it; 0 is never.",
+        access: Access::Mutable,
+        get: |c| c.busy_reply_threshold_ms.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.busy_reply_threshold_ms = v),
+    },
+    Setting {
         name: "notify-keyspace-events",
         values: "letters of AKEg$lshzxetdmnoc",
         help: "Kinds of changes to keys that are published to subscribers.",

@@ -103,11 +103,6 @@ impl Jobs {
     pub fn is_loading(&self) -> bool {
         self.persistence.is_loading()
     }
-
-    /// Whether writes are refused because the last save failed.
-    pub fn refuses_writes(&self, config: &Config) -> bool {
-        config.stop_writes_on_save_error && !self.persistence.is_last_ok && !config.save.is_empty()
-    }
 }
 
 /// Whether a client has moved no byte for longer than it may. `timeout_ms` is the setting, 0 for

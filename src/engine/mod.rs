@@ -21,6 +21,7 @@ pub mod memory;
 pub mod metrics;
 pub mod persistence;
 pub mod pubsub;
+pub mod scripts;
 pub mod session;
 pub mod watch;
 
@@ -41,6 +42,7 @@ use blocking::Blocking;
 use jobs::Jobs;
 use metrics::Metrics;
 use pubsub::PubSub;
+use scripts::Scripts;
 use session::{Closing, Input, Replies, Session, SessionKey, Transaction};
 use watch::Watch;
 
@@ -118,6 +120,8 @@ pub struct Engine {
     pub has_spare_buffers: bool,
     /// Sessions that are to be closed.
     pub closing: Vec<SessionKey>,
+    /// Scripts and functions.
+    pub scripts: Scripts,
     /// The client whose command takes so long that others are told so; time stands still for all.
     pub busy: Option<SessionKey>,
     /// Stop the server with this exit code: all has been saved that was to be saved.
@@ -168,6 +172,7 @@ impl Engine {
             has_backlog: false,
             has_spare_buffers: false,
             closing: Vec::new(),
+            scripts: Scripts::default(),
             busy: None,
             exit: None,
             reconfigure: Box::new(|_, _, _| Ok(())),

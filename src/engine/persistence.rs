@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::Clock;
+use crate::resp::error::CommandError;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::storage::{Disk, Storage};
 use crate::snapshot::writer::{self, SaveError, Target};
@@ -143,6 +144,22 @@ impl Persistence {
 }
 
 impl Engine {
+    /// Whether data may be changed now.
+    ///
+    /// # Errors
+    /// If not, because saves fail and `stop-writes-on-bgsave-error` is on.
+    pub fn check_writes(&self) -> Result<(), CommandError> {
+        let config = &self.config;
+        let is_failing = !self.jobs.persistence.is_last_ok && !config.save.is_empty();
+        if !config.stop_writes_on_save_error || !is_failing {
+            return Ok(());
+        }
+        Err(CommandError::text(
+            "MISCONF Errors writing the snapshot to disk; writes are refused because \
+             stop-writes-on-bgsave-error is on. See the log and INFO persistence.",
+        ))
+    }
+
     /// Where the snapshot is.
     pub fn snapshot_path(&self) -> PathBuf {
         PathBuf::from(&self.config.dir).join(&self.config.dbfilename)

@@ -297,6 +297,13 @@ impl Output {
         self.owned_end() - mark.owned
     }
 
+    /// What was appended by copy after the mark, as far as it is in one piece.
+    pub fn since(&self, mark: Mark) -> &[u8] {
+        let tail_start = self.start + self.sealed_len as u64;
+        let from = mark.owned.saturating_sub(tail_start) as usize;
+        self.tail.get(from..).unwrap_or_default()
+    }
+
     /// Takes back what was appended after the mark, as far as it has not been written.
     pub fn truncate_to(&mut self, mark: Mark) {
         while self.start + self.sealed_len as u64 > mark.owned
@@ -335,16 +342,21 @@ impl Output {
         self.shared.shrink_to_fit();
     }
 
-    /// Everything pending as one vector, as if it had been written: for tests and simulation.
+    /// Everything pending as one vector, as if it had been written.
     pub fn take_all(&mut self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
+        self.move_to(&mut all);
+        all
+    }
+
+    /// Appends everything pending to a vector, as if it had been written.
+    pub fn move_to(&mut self, all: &mut Vec<u8>) {
         while !self.is_empty() {
             let front = self.front();
             all.extend_from_slice(front);
             let n = front.len();
             self.advance(n);
         }
-        all
     }
 
     fn owned_end(&self) -> u64 {

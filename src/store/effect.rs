@@ -28,6 +28,7 @@ struct Effect {
 #[derive(Default)]
 pub struct Effects {
     is_heard: bool,
+    is_muted: bool,
     list: Vec<Effect>,
     lens: Vec<u32>,
     bytes: Vec<u8>,
@@ -43,13 +44,18 @@ impl Effects {
     /// Whether they are recorded.
     #[inline(always)]
     pub fn are_heard(&self) -> bool {
-        self.is_heard
+        self.is_heard && !self.is_muted
+    }
+
+    /// Leaves out what follows, or no more of it: a script may ask for that.
+    pub fn mute(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
     }
 
     /// Records a command that has this effect in a database.
     #[inline]
     pub fn record<'a>(&mut self, db: usize, args: impl IntoIterator<Item = &'a [u8]>) {
-        if self.is_heard {
+        if self.are_heard() {
             self.write(db, args);
         }
     }

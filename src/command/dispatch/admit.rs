@@ -66,12 +66,14 @@ pub(super) fn admit(
     }
     // PING too, as in Redis: a client that asks whether all is well must be told that it is not.
     let is_refused = |entry: &Entry| entry.is(flag::WRITE | flag::NEEDS_SAVES);
-    let is_failing = engine.jobs.refuses_writes(&engine.config);
+    let is_failing = engine.check_writes().is_err();
     if is_failing && would_run(engine, key, entry, is_refused) {
-        return Err(CommandError::text(
-            "MISCONF Errors writing the snapshot to disk; writes are refused because \
-             stop-writes-on-bgsave-error is on. See the log and INFO persistence.",
-        ));
+        return engine.check_writes().map(|()| number);
+    }
+    if let Some(running) = &engine.scripts.running
+        && !entry.is(flag::ALLOW_BUSY)
+    {
+        return Err(running.refusal());
     }
     Ok(number)
 }

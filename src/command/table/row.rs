@@ -94,6 +94,9 @@ pub mod flag {
     /// is with what depends on the time, on chance, or on who waits.
     pub const OWN_EFFECT: u32 = 1 << 27;
 
+    /// Its keys are optional.
+    pub const NO_MANDATORY_KEYS: u32 = 1 << 28;
+
     /// Bit and name, in the order COMMAND INFO lists them.
     pub const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -110,6 +113,7 @@ pub mod flag {
         (ASKING, "asking"),
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
+        (NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),
         (MOVABLEKEYS, "movablekeys"),
