@@ -240,3 +240,16 @@ fn coarse_buckets_of_many_databases_are_refiled_in_time() {
     assert!(lag_ms <= 24, "{lag_ms}");
     sim.engine.keyspace.check();
 }
+
+#[test]
+fn keys_that_info_removes_leave_the_schedule_as_good_as_it_was() {
+    let mut sim = Sim::new();
+    sim.script("select 1=>+OK\nset a v px 367=>+OK\nset b v px 900000=>+OK\nselect 0=>+OK");
+    sim.jobs();
+    sim.clock.advance_ms(380);
+    assert!(sim.run("info keyspace").contains("db1:keys=1,"));
+    sim.engine.keyspace.check();
+    sim.advance(900_000);
+    sim.script("select 1=>+OK\ndbsize=>:0");
+    sim.engine.keyspace.check();
+}
