@@ -22,7 +22,7 @@
 //! ```
 //!
 //! The job knows what is to be saved, when, and how much of it a step may do; the
-//! [`Encoder`](encoder::Encoder) knows how it looks in the file.
+//! [`Encoder`] knows how it looks in the file.
 //!
 //! Crossings: SWAPDB moves tables with the number they had at the cut; a flushed database stays
 //! with the keyspace until the job is done; a segment that was split or merged is walked again,

@@ -260,3 +260,16 @@ fn what_info_removes_is_not_waited_for() {
     sim.jobs();
     sim.engine.keyspace.check();
 }
+
+#[test]
+fn keys_that_info_removes_leave_the_schedule_as_good_as_it_was() {
+    let mut sim = Sim::new();
+    sim.script("select 1=>+OK\nset a v px 367=>+OK\nset b v px 900000=>+OK\nselect 0=>+OK");
+    sim.jobs();
+    sim.clock.advance_ms(380);
+    assert!(sim.run("info keyspace").contains("db1:keys=1,"));
+    sim.engine.keyspace.check();
+    sim.advance(900_000);
+    sim.script("select 1=>+OK\ndbsize=>:0");
+    sim.engine.keyspace.check();
+}
