@@ -15,8 +15,8 @@ use std::cell::RefCell;
 const MEMORY_BYTES: usize = 64 << 20;
 
 /// Fails if a value changes on its way through a codec and back. Depths and lengths that a codec
-/// refuses are no failure, nor are values that it does not know (a nil in place of a key that was
-/// nested too deep).
+/// refuses are no failure. `cmsgpack` packs what is nested too deep as nil, which is then left out of
+/// tables, so its bytes may become fewer.
 const BODY: &[u8] = b"\
     local data, split = ARGV[1], tonumber(ARGV[2]) \
     local ok, value = pcall(cjson.decode, data) \
@@ -28,7 +28,7 @@ const BODY: &[u8] = b"\
     if ok then \
         local bytes = cmsgpack.pack(value) \
         local ok, again = pcall(cmsgpack.unpack, bytes) \
-        if ok then assert(#cmsgpack.pack(again) == #bytes, 'cmsgpack') end \
+        if ok then assert(#cmsgpack.pack(again) <= #bytes, 'cmsgpack') end \
     end \
     pcall(cmsgpack.unpack_one, data, split) \
     pcall(cmsgpack.unpack_limit, data, split, split) \
