@@ -1,6 +1,6 @@
 //! Any bytes through the decoders of scripts: `cjson`, `cmsgpack`, `struct`. What was decoded is
-//! encoded and decoded again, and must come out as long as before: the order of a table's pairs
-//! is nobody's.
+//! encoded and decoded again; JSON must come out as long as before (the order of a table's pairs
+//! is nobody's).
 
 #![no_main]
 
@@ -14,9 +14,8 @@ use std::cell::RefCell;
 
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// Fails if a value changes on its way through a codec and back. Depths and lengths that a codec
-/// refuses are no failure. `cmsgpack` packs what is nested too deep as nil, which is then left out of
-/// tables, so its bytes may become fewer.
+/// Fails if JSON changes on its way through the codec and back. `cmsgpack` packs what is nested too
+/// deep as nil, which makes maps of arrays and fewer pairs of maps, so its bytes may differ.
 const BODY: &[u8] = b"\
     local data, split = ARGV[1], tonumber(ARGV[2]) \
     local ok, value = pcall(cjson.decode, data) \
@@ -28,7 +27,7 @@ const BODY: &[u8] = b"\
     if ok then \
         local bytes = cmsgpack.pack(value) \
         local ok, again = pcall(cmsgpack.unpack, bytes) \
-        if ok then assert(#cmsgpack.pack(again) <= #bytes, 'cmsgpack') end \
+        if ok then cmsgpack.pack(again) end \
     end \
     pcall(cmsgpack.unpack_one, data, split) \
     pcall(cmsgpack.unpack_limit, data, split, split) \
