@@ -243,7 +243,12 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
-        if self.reply.output().len() - self.start > REPLY_BYTES_MAX {
+        let out = self.reply.output();
+        if out.is_over_limit() {
+            // All of it has been dropped, and what follows would be.
+            return Ok(());
+        }
+        if out.len().saturating_sub(self.start) > REPLY_BYTES_MAX {
             return Err(mlua::Error::MemoryError("the reply is too long".into()));
         }
         match value {

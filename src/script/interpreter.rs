@@ -7,7 +7,7 @@ use slab::Slab;
 
 use super::convert::{self, Style};
 use super::native::describe;
-use super::sandbox::{HOST, Sandbox, install_hook};
+use super::sandbox::{HOST, Sandbox, install_hook, without_limit};
 use super::{
     Arguments, Failure, Host, INSTRUCTIONS_PER_PAUSE, Interpreter, LoadError, Registered, ScriptId,
     Settings,
@@ -182,9 +182,11 @@ fn run(
         Kind::Script => &sandbox.run_script,
         Kind::Function => &sandbox.run_function,
     };
-    let lists = list(&sandbox.lua, arguments.keys)
-        .and_then(|keys| Ok((keys, list(&sandbox.lua, arguments.args)?)));
-    let result = lists.and_then(|(keys, args)| {
+    let lists = without_limit(&sandbox.lua, || {
+        let keys = list(&sandbox.lua, arguments.keys)?;
+        Ok((keys, list(&sandbox.lua, arguments.args)?))
+    });
+    let result = lists.and_then(|(keys, args): (mlua::Table, mlua::Table)| {
         let call = || runner.call::<(bool, Value)>((&script.function, keys, args));
         HOST.set(host, call)
     });
@@ -194,7 +196,10 @@ fn run(
         shape: &sandbox.shape,
     };
     let mark = reply.mark();
-    convert::to_reply(&value, &style, reply, arguments.protocol).map_err(|error| {
+    let written = without_limit(&sandbox.lua, || {
+        convert::to_reply(&value, &style, reply, arguments.protocol)
+    });
+    written.map_err(|error| {
         reply.truncate_to(mark);
         let line = format!("ERR {}", describe(&error));
         failure(line.as_bytes(), None, Some(&script.name), false)

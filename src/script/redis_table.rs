@@ -9,7 +9,7 @@ use super::convert::{self, Answer};
 use super::native::{
     self, Outcome, Refusal, exact_integer, number, number_of, register, string, truncated,
 };
-use super::sandbox::{HOST, Shared, WaitingFunction};
+use super::sandbox::{HOST, Shared, WaitingFunction, without_limit};
 use super::{FunctionFlags, LogLevel, REPL_AOF, REPL_REPLICA, Settings};
 use crate::resp::reply::Protocol;
 use crate::value::number::format_f64;
@@ -92,7 +92,7 @@ fn call(lua: &Lua, args: &[Value], shared: &Shared) -> Result<Answer, Refusal> {
     let words = Words::new(args)?;
     let mut reply = shared.reply.take();
     HOST.with(|host| host.call(&words.slices(), shared.protocol.get(), &mut reply));
-    let answer = convert::to_lua(lua, &shared.names, &reply);
+    let answer = without_limit(lua, || convert::to_lua(lua, &shared.names, &reply));
     reply.clear();
     reply.shrink_to(REPLY_CAPACITY_MAX);
     shared.reply.set(reply);

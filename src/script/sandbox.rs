@@ -115,6 +115,17 @@ impl Sandbox {
     }
 }
 
+/// Does something that allocates no more than what is there already, a request or a reply, without
+/// the limit of memory. mlua then need not guard each of its steps against the lack of memory,
+/// which takes longer than the steps; what the script allocates next meets the limit again.
+pub(super) fn without_limit<R>(lua: &Lua, f: impl FnOnce() -> R) -> R {
+    const OWN: &str = "the state has an allocator of mlua's";
+    let limit = lua.set_memory_limit(0).expect(OWN);
+    let made = f();
+    lua.set_memory_limit(limit).expect(OWN);
+    made
+}
+
 fn native_table(lua: &Lua, shared: &Rc<Shared>, settings: &Settings) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.raw_set("bit", bit::open(lua)?)?;
