@@ -142,6 +142,9 @@ fn check(path: &str) -> Result<String, loader::LoadError> {
         text +=
             &format!("  db{db}: {keys} keys, {volatile} with a deadline, {due} of them due now\n");
     }
+    if summary.libraries > 0 {
+        text += &format!("  {} libraries of functions\n", summary.libraries);
+    }
     Ok(text)
 }
 

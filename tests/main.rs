@@ -34,6 +34,9 @@ mod hash_fields;
 mod hashes;
 #[path = "main/increx.rs"]
 mod increx;
+#[cfg(feature = "scripting")]
+#[path = "main/libraries.rs"]
+mod libraries;
 #[path = "main/limits.rs"]
 mod limits;
 #[path = "main/lists.rs"]

@@ -122,6 +122,9 @@ fn is_idle_too_long(session: &Session, now_ms: u64, timeout_ms: u64) -> bool {
     }
 }
 
+/// How often an idle server collects garbage of scripts, in ms.
+const GARBAGE_STEP_MS: u64 = 5;
+
 impl Engine {
     /// Runs the jobs for one slice. `is_idle`: the poll came back empty.
     pub fn run_jobs(&mut self, clock: &mut dyn Clock, is_idle: bool) {
@@ -143,6 +146,9 @@ impl Engine {
             self.bury_slice(clock, until_us.max(start_us + share_us));
         }
         self.reclaim_slice(clock, until_us);
+        if is_idle {
+            self.scripts.collect_step();
+        }
         let now_ms = self.reading.monotonic_us / 1000;
         if let Some(pause) = self.pause
             && now_ms >= pause.until_ms
@@ -416,6 +422,9 @@ impl Engine {
             self.jobs.reclaim.wakeup_ms(now_ms),
         ] {
             ms.into_iter().for_each(&mut sooner);
+        }
+        if self.scripts.has_garbage {
+            sooner(GARBAGE_STEP_MS);
         }
         let is_active = self.jobs.housekept_commands != self.metrics.commands_processed;
         if is_active || self.has_backlog || self.has_spare_buffers {

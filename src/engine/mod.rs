@@ -17,10 +17,12 @@
 
 pub mod blocking;
 pub mod jobs;
+pub mod libraries;
 pub mod memory;
 pub mod metrics;
 pub mod persistence;
 pub mod pubsub;
+
 pub mod scripts;
 pub mod session;
 pub mod watch;
@@ -45,6 +47,9 @@ use pubsub::PubSub;
 use scripts::Scripts;
 use session::{Closing, Input, Replies, Session, SessionKey, Transaction};
 use watch::Watch;
+
+/// The version of Redis whose behaviour clients may count on.
+pub const REDIS_VERSION: &str = "7.4.0";
 
 /// Puts changed settings of sockets, descriptors and the log into effect, which the engine cannot
 /// do itself. Gets all settings as they are now and as they were, and the names of those that

@@ -144,6 +144,16 @@ impl Persistence {
 }
 
 impl Engine {
+    /// Records effects by which all that was there is replaced by all that is here now.
+    fn restate(&mut self) {
+        self.keyspace.restate(&self.reading);
+        let effects = &mut self.keyspace.effects;
+        effects.record(0, [b"FUNCTION".as_slice(), b"FLUSH"]);
+        for (_, library) in self.scripts.libraries() {
+            effects.record(0, [b"FUNCTION".as_slice(), b"LOAD", &library.code]);
+        }
+    }
+
     /// Whether data may be changed now.
     ///
     /// # Errors
@@ -207,7 +217,13 @@ impl Engine {
         let limit = self.config.snapshot_backlog_bytes_limit as usize;
         let target = self.next_target();
         let keeps_old = target.keeps_old;
-        let job = Job::begin(&mut self.keyspace, &self.reading, target, limit)?;
+        let job = Job::begin(
+            &mut self.keyspace,
+            &self.reading,
+            target,
+            &mut self.scripts.library_texts(),
+            limit,
+        )?;
         let persistence = &mut self.jobs.persistence;
         persistence.is_scheduled = false;
         persistence.backlog_bytes = 0;
@@ -244,8 +260,14 @@ impl Engine {
         }
         let target = self.next_target();
         let keeps_old = target.keeps_old;
-        let job = Job::begin(&mut self.keyspace, &self.reading, target, usize::MAX)
-            .map_err(|error| error.to_string())?;
+        let job = Job::begin(
+            &mut self.keyspace,
+            &self.reading,
+            target,
+            &mut self.scripts.library_texts(),
+            usize::MAX,
+        )
+        .map_err(|error| error.to_string())?;
         let dirty = self.keyspace.changes.dirty();
         let result = job.complete(&mut self.keyspace, &self.reading);
         self.keyspace.end_cut();
@@ -434,7 +456,7 @@ impl Engine {
                 Ok(false) => {}
                 Ok(true) => {
                     self.reading = clock.read();
-                    self.finish_load(&loader);
+                    self.finish_load(loader);
                     let started_ms = self.jobs.persistence.load_started_ms;
                     let took_ms = self.reading.monotonic_us / 1000 - started_ms;
                     log::info!(
@@ -458,8 +480,9 @@ impl Engine {
         }
     }
 
-    fn finish_load(&mut self, loader: &Loader) {
+    fn finish_load(&mut self, loader: Loader) {
         let loaded = loader.loaded();
+        self.scripts.restore_libraries(loader.into_libraries());
         let path = self.snapshot_path();
         let persistence = &mut self.jobs.persistence;
         persistence.loaded = loaded;
@@ -500,8 +523,8 @@ impl Engine {
             return Err(std::io::Error::from(std::io::ErrorKind::NotFound).into());
         };
         while !loader.step(&mut self.keyspace, &self.reading)? {}
-        self.finish_load(&loader);
-        self.keyspace.restate(&self.reading);
+        self.finish_load(loader);
+        self.restate();
         log::warn!("DB reloaded by DEBUG RELOAD");
         Ok(())
     }

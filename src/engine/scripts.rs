@@ -14,6 +14,7 @@ use hashbrown::HashTable;
 use sha1::{Digest as _, Sha1};
 use slab::Slab;
 
+use super::REDIS_VERSION;
 use crate::resp::error::CommandError;
 use crate::script::{self, FunctionFlags, Interpreter, LoadError, Registered, ScriptId, Settings};
 
@@ -95,8 +96,12 @@ pub struct Scripts {
     /// Bytes of texts in the cache.
     cached_bytes: usize,
     libraries: BTreeMap<Vec<u8>, Library>,
+    /// Texts of libraries that a snapshot had and that could not be loaded.
+    pub(super) unloadable: Vec<Vec<u8>>,
     /// The library of each function, and its place there.
     functions: BTreeMap<Vec<u8>, (Vec<u8>, usize)>,
+    /// Scripts have run, or were forgotten, since garbage was collected.
+    pub has_garbage: bool,
     /// The one that others are told of.
     pub running: Option<Running>,
     /// Scripts of EVAL that were forgotten to make room.
@@ -137,13 +142,15 @@ pub fn parse_digest(text: &[u8]) -> Option<Digest> {
 
 impl Scripts {
     /// The interpreter, made if there is none yet; None if the server was built without.
-    fn interpreter(&mut self, version: &str) -> Option<&mut Box<dyn Interpreter>> {
+    fn interpreter(&mut self) -> Option<&mut Box<dyn Interpreter>> {
         if self.interpreter.is_none() {
-            let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+            let mut numbers = REDIS_VERSION
+                .split('.')
+                .map(|part| part.parse().unwrap_or(0));
             let version_number = (0..3).fold(0, |all, _| all << 8 | numbers.next().unwrap_or(0));
             self.interpreter = script::open(Settings {
                 memory_bytes_limit: INTERPRETER_BYTES_MAX,
-                version: version.to_owned(),
+                version: REDIS_VERSION.to_owned(),
                 version_number,
             });
         }
@@ -162,6 +169,7 @@ impl Scripts {
     /// Takes it back.
     pub fn give_back(&mut self, interpreter: Box<dyn Interpreter>) {
         self.interpreter = Some(interpreter);
+        self.has_garbage = true;
     }
 
     /// The script with this digest.
@@ -199,10 +207,9 @@ impl Scripts {
         body: &[u8],
         flags: Option<FunctionFlags>,
         is_loaded: bool,
-        version: &str,
     ) -> Result<ScriptKey, Vec<u8>> {
         let digest = digest_of(body);
-        let interpreter = self.interpreter(version);
+        let interpreter = self.interpreter();
         let interpreter = interpreter.expect("its commands are there only if it is");
         let id = interpreter.compile(&hex(&digest), body)?;
         let key = self.cache.insert(Script {
@@ -297,10 +304,12 @@ impl Scripts {
         interpreter.map_or(0, |interpreter| interpreter.memory_bytes())
     }
 
-    /// Collects garbage of scripts for a while; true if none is left to be collected.
-    pub fn collect_step(&mut self) -> bool {
-        let interpreter = self.interpreter.as_mut();
-        interpreter.is_none_or(|interpreter| interpreter.collect_step())
+    /// Collects garbage of scripts for a while, if there may be any.
+    pub fn collect_step(&mut self) {
+        if self.has_garbage {
+            let interpreter = self.interpreter.as_mut();
+            self.has_garbage = interpreter.is_some_and(|interpreter| !interpreter.collect_step());
+        }
     }
 
     /// The libraries, by name.
@@ -345,19 +354,20 @@ impl Scripts {
     ///
     /// # Errors
     /// If it is no Lua, or fails.
-    pub fn load(
+    pub(super) fn load(
         &mut self,
         code: &[u8],
         host: &mut dyn script::Host,
-        version: &str,
     ) -> Result<Vec<Registered>, LoadError> {
-        let interpreter = self.interpreter(version);
-        let interpreter = interpreter.expect("its commands are there only if it is");
-        interpreter.load(code, host)
+        match self.interpreter() {
+            Some(interpreter) => interpreter.load(code, host),
+            None => Err(LoadError::Run(b"ERR there are no scripts".to_vec())),
+        }
     }
 
     /// Takes back functions that were registered and are not to be found after all.
     pub fn unload(&mut self, functions: &[Registered]) {
+        self.has_garbage = true;
         if let Some(interpreter) = &mut self.interpreter {
             functions
                 .iter()
@@ -394,9 +404,16 @@ impl Scripts {
         })
     }
 
+    /// The texts of all libraries, those that could not be loaded included.
+    pub fn library_texts(&self) -> impl Iterator<Item = &[u8]> {
+        let loaded = self.libraries.values().map(|library| &library.code);
+        loaded.chain(&self.unloadable).map(Vec::as_slice)
+    }
+
     /// Takes all libraries away, to be put back or unloaded.
     pub fn take_libraries(&mut self) -> BTreeMap<Vec<u8>, Library> {
         self.functions.clear();
+        self.unloadable.clear();
         std::mem::take(&mut self.libraries)
     }
 }

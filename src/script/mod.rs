@@ -82,6 +82,18 @@ pub enum LogLevel {
     Warning,
 }
 
+impl LogLevel {
+    /// Writes a line to the log.
+    pub fn write(self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        match self {
+            LogLevel::Debug => log::debug!("{text}"),
+            LogLevel::Verbose | LogLevel::Notice => log::info!("{text}"),
+            LogLevel::Warning => log::warn!("{text}"),
+        }
+    }
+}
+
 /// What the host says to a script that has run for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

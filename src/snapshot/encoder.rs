@@ -25,8 +25,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::format::{
-    self, Chunk, ChunkWriter, DATED_HASH, Elements, Footer, Header, KIND_COLLECTIONS, KIND_STRINGS,
-    PartRecord, SHARED_BYTES_MIN, StringRecord,
+    self, Chunk, ChunkWriter, DATED_HASH, Elements, Footer, Header, KIND_COLLECTIONS,
+    KIND_LIBRARIES, KIND_STRINGS, LibraryRecord, PartRecord, SHARED_BYTES_MIN, StringRecord,
 };
 use crate::value::{Kind, StringRef};
 
@@ -110,6 +110,15 @@ impl Encoder {
             is_edited,
         });
         bytes
+    }
+
+    /// Adds a library of functions, in a chunk of its own.
+    pub fn library(&mut self, code: &[u8]) {
+        self.output.count(None);
+        let buffer = self.output.spare.pop().unwrap_or_default();
+        let mut chunk = ChunkWriter::new(buffer, KIND_LIBRARIES, 0);
+        chunk.push(&LibraryRecord { code });
+        self.output.add(chunk.finish());
     }
 
     /// Begins a part of a collection, whose elements may have deadlines.

@@ -7,8 +7,8 @@
 //!          4  length of the body in bytes, at most 64 KiB
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
-//! chunk    1  kind: 1 strings, 2 collections; bit 7 set: a reader that does not know the kind may
-//!             skip it
+//! chunk    1  kind: 1 strings, 2 collections, 131 libraries of functions; bit 7 set: a reader
+//!             that does not know the kind may skip it
 //!          1  flags: bit 0 is reserved for compression; any other bit set is refused
 //!          2  number of the database
 //!          4  length of the payload in bytes, at most 4 MiB
@@ -73,6 +73,8 @@ pub const PAYLOAD_GOAL: usize = 256 * 1024;
 pub const KIND_STRINGS: u8 = 1;
 /// Kind of a chunk of parts of collections.
 pub const KIND_COLLECTIONS: u8 = 2;
+/// Kind of a chunk of libraries. A reader that knows none skips it.
+pub const KIND_LIBRARIES: u8 = KIND_SKIPPABLE | 3;
 /// Kind of the footer.
 pub const KIND_END: u8 = 0;
 /// Bit of a kind that may be skipped.
@@ -117,6 +119,13 @@ pub struct StringRecord<'a> {
     pub value: &'a [u8],
     /// The value was edited in place (OBJECT ENCODING says raw).
     pub is_edited: bool,
+}
+
+/// A library of functions.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct LibraryRecord<'a> {
+    /// Its text, first line and all.
+    pub code: &'a [u8],
 }
 
 /// A part of a collection: all of a small one.
@@ -414,7 +423,7 @@ pub fn check_payload(start: &[u8; CHUNK_START], payload: &[u8]) -> Result<(), Fa
 }
 
 /// The records of a payload: [`StringRecord`]s of [`KIND_STRINGS`], [`PartRecord`]s of
-/// [`KIND_COLLECTIONS`].
+/// [`KIND_COLLECTIONS`], [`LibraryRecord`]s of [`KIND_LIBRARIES`].
 pub struct Records<'a, T> {
     payload: &'a [u8],
     left: u32,

@@ -17,7 +17,8 @@ use bytes::Bytes;
 
 use super::format::{
     self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
-    KIND_COLLECTIONS, KIND_END, KIND_STRINGS, PartRecord, Records, StringRecord, Strings,
+    KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_STRINGS, LibraryRecord, PartRecord, Records,
+    StringRecord, Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
@@ -282,6 +283,7 @@ pub struct Loader {
     size: u64,
     options: LoadOptions,
     loaded: Loaded,
+    libraries: Vec<Vec<u8>>,
 }
 
 impl Loader {
@@ -311,12 +313,18 @@ impl Loader {
             size,
             options,
             loaded,
+            libraries: Vec::new(),
         }))
     }
 
     /// Bytes of the file, and how many have been read.
     pub fn progress(&self) -> (u64, u64) {
         (self.size, self.reader.offset())
+    }
+
+    /// The texts of the libraries of functions that were met.
+    pub fn into_libraries(self) -> Vec<Vec<u8>> {
+        self.libraries
     }
 
     /// The counts so far.
@@ -367,8 +375,8 @@ impl Loader {
         let Some((chunk, payload)) = self.reader.next_chunk()? else {
             return Ok(true);
         };
-        let is_known = matches!(chunk.kind, KIND_STRINGS | KIND_COLLECTIONS);
-        if is_known && chunk.db as usize >= keyspace.databases() {
+        let has_keys = matches!(chunk.kind, KIND_STRINGS | KIND_COLLECTIONS);
+        if has_keys && chunk.db as usize >= keyspace.databases() {
             return Err(self.reader.damaged(Fault::NoSuchDatabase(chunk.db)));
         }
         let mut target = Target {
@@ -381,6 +389,19 @@ impl Loader {
         let (volatile, fault) = match chunk.kind {
             KIND_STRINGS => target.strings(payload, chunk.records),
             KIND_COLLECTIONS => target.collections(payload, chunk.records),
+            KIND_LIBRARIES => {
+                let records = Records::<LibraryRecord<'_>>::new(payload, chunk.records);
+                let codes: Result<Vec<_>, _> = records
+                    .map(|record| record.map(|record| record.code.to_vec()))
+                    .collect();
+                match codes {
+                    Ok(codes) => {
+                        self.libraries.extend(codes);
+                        (0, None)
+                    }
+                    Err(fault) => (0, Some(fault)),
+                }
+            }
             _ => (0, None),
         };
         self.reader.count(u64::from(chunk.records), volatile);
@@ -541,6 +562,8 @@ impl Target<'_> {
 /// What `mayfly check` found in a whole file.
 #[derive(Clone, Debug)]
 pub struct Summary {
+    /// Libraries of functions.
+    pub libraries: u64,
     /// The header.
     pub header: Header,
     /// Chunks.
@@ -594,9 +617,19 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
 pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, LoadError> {
     let mut reader = Reader::new(source, size)?;
     let mut databases: Vec<(u16, u64, u64, u64)> = Vec::new();
-    let mut chunks = 0;
+    let (mut chunks, mut libraries) = (0, 0);
     while let Some((chunk, payload)) = reader.next_chunk()? {
         chunks += 1;
+        if chunk.kind == KIND_LIBRARIES {
+            for record in Records::<LibraryRecord<'_>>::new(payload, chunk.records) {
+                match record {
+                    Ok(_) => libraries += 1,
+                    Err(fault) => return Err(reader.damaged(fault)),
+                }
+            }
+            reader.count(u64::from(chunk.records), 0);
+            continue;
+        }
         let mut counts = Counts::default();
         let mut fault = None;
         let mut count = |deadline: Option<i64>, is_first: bool| {
@@ -643,6 +676,7 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
     databases.sort_unstable();
     Ok(Summary {
         header: reader.header.clone(),
+        libraries,
         chunks,
         databases,
         size,

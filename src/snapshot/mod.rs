@@ -106,6 +106,7 @@ impl Job {
         keyspace: &mut Keyspace,
         reading: &Reading,
         target: Target,
+        libraries: &mut dyn Iterator<Item = &[u8]>,
         backlog_bytes_max: usize,
     ) -> std::io::Result<Job> {
         let databases = keyspace.databases();
@@ -115,12 +116,14 @@ impl Job {
         let header = encoder::header(reading.to_wall(reading.now), keys, databases);
         let writer = Writer::start(target, header)?;
         keyspace.begin_cut();
+        let mut encoder = Encoder::default();
+        libraries.for_each(|code| encoder.library(code));
         Ok(Job {
             writer,
             left: keyspace.numbers_of_cut().into_iter().rev().collect(),
             walk: Walk::default(),
             unfolding: VecDeque::new(),
-            encoder: Encoder::default(),
+            encoder,
             step_bytes: 0,
             is_finishing: false,
             backlog_bytes_max,

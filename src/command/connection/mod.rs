@@ -10,10 +10,10 @@ pub mod client;
 
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
-use crate::command::server::info::REDIS_VERSION;
 use crate::command::table::row::{Handler, *};
 use crate::command::transaction::discard_transaction;
 use crate::engine::Engine;
+use crate::engine::REDIS_VERSION;
 use crate::engine::session::{Closing, Replies, SessionKey};
 use crate::resp::error::CommandError;
 use crate::resp::reply::{PONG, Protocol};

@@ -6,12 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::payload::{self, Fault};
-use super::run::{Body, LoadHost, run};
+use super::run::{Body, run};
 use super::{EVAL_CATEGORIES, EVAL_FLAGS, FLUSH_TYPE, READ, WRITTEN, call_args, keys, kill};
-use crate::command::dispatch::Outside;
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
-use crate::command::server::info::REDIS_VERSION;
 use crate::command::table::reply_help;
 use crate::command::table::row::Handler::{Container, Engine as OnEngine};
 use crate::command::table::row::*;
@@ -19,7 +17,7 @@ use crate::engine::Engine;
 use crate::engine::scripts::Library;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
-use crate::script::{LoadError, Registered};
+use crate::script::Registered;
 use crate::value::glob::Glob;
 
 const CALL_ARGS: &[Arg] = &call_args(Arg::new("function", ArgKind::String));
@@ -249,143 +247,6 @@ fn fcall_ro(
     call_function(engine, caller, args, true)
 }
 
-/// The name of a library, from its first line.
-fn name_of(code: &[u8]) -> Result<Vec<u8>, CommandError> {
-    let text = CommandError::text;
-    if !code.starts_with(b"#!") {
-        return Err(text("ERR Missing library metadata"));
-    }
-    let end = memchr::memchr(b'\n', code).ok_or(text("ERR Invalid library metadata"))?;
-    let line = &code[2..end];
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    let engine = words.next().unwrap_or_default();
-    let mut name = None;
-    for word in words {
-        let Some(given) = strip_ascii_prefix(word, b"name=") else {
-            return Err(CommandError::quoting(
-                "ERR Invalid metadata value given: ",
-                word,
-                "",
-            ));
-        };
-        if name.replace(given).is_some() {
-            return Err(text(
-                "ERR Invalid metadata value, name argument was given multiple times",
-            ));
-        }
-    }
-    let name = name.ok_or(text("ERR Library name was not given"))?;
-    if !is_name(name) {
-        return Err(text(
-            "ERR Library names can only contain letters, numbers, or underscores(_) and must be \
-             at least one character long",
-        ));
-    }
-    if !engine.eq_ignore_ascii_case(b"lua") {
-        return Err(CommandError::quoting("ERR Engine '", engine, "' not found"));
-    }
-    Ok(name.to_vec())
-}
-
-fn strip_ascii_prefix<'a>(word: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
-    let (start, rest) = word.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(rest)
-}
-
-fn is_name(name: &[u8]) -> bool {
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    !name.is_empty() && name.iter().all(is_part)
-}
-
-/// Runs the code of a library whose name is free, and adds it if its functions' names are.
-fn add(
-    engine: &mut Engine,
-    outside: &mut dyn Outside,
-    name: &[u8],
-    code: &[u8],
-) -> Result<(), CommandError> {
-    let mut host = LoadHost::new(outside);
-    let loaded = engine.scripts.load(code, &mut host, REDIS_VERSION);
-    let functions = loaded.map_err(|error| match error {
-        LoadError::Compile(message) => {
-            CommandError::quoting("ERR Error compiling function: ", &message, "")
-        }
-        LoadError::Run(line) => {
-            CommandError::quoting("ERR Error registering functions: ", &line, "")
-        }
-    })?;
-    let taken = functions
-        .iter()
-        .find(|function| engine.scripts.function(&function.name).is_some());
-    let refusal = match taken {
-        Some(function) => Some(CommandError::quoting(
-            "ERR Function ",
-            &function.name,
-            " already exists",
-        )),
-        None if functions.is_empty() => Some(CommandError::text("ERR No functions registered")),
-        None => None,
-    };
-    if let Some(refusal) = refusal {
-        engine.scripts.unload(&functions);
-        return Err(refusal);
-    }
-    let code = code.to_vec();
-    engine
-        .scripts
-        .add_library(name, Library { code, functions });
-    Ok(())
-}
-
-/// Adds a library, in the place of one of the same name if it may be. If that fails all is as it
-/// was.
-fn load(
-    engine: &mut Engine,
-    outside: &mut dyn Outside,
-    code: &[u8],
-    replaces: bool,
-) -> Result<Vec<u8>, CommandError> {
-    let name = name_of(code)?;
-    if !replaces && engine.scripts.library(&name).is_some() {
-        return Err(CommandError::quoting(
-            "ERR Library '",
-            &name,
-            "' already exists",
-        ));
-    }
-    let old = engine.scripts.take_library(&name);
-    let added = add(engine, outside, &name, code);
-    match (old, &added) {
-        (Some(old), Ok(())) => engine.scripts.unload(&old.functions),
-        (Some(old), Err(_)) => engine.scripts.add_library(&name, old),
-        (None, _) => {}
-    }
-    added.map(|()| name)
-}
-
-/// Adds libraries that a snapshot has, in the place of all that are there.
-///
-/// # Errors
-/// What is wrong with the first that cannot be loaded; the others are.
-pub fn restore_all(
-    engine: &mut Engine,
-    outside: &mut dyn Outside,
-    codes: &[Vec<u8>],
-) -> Result<(), CommandError> {
-    let libraries = engine.scripts.take_libraries();
-    unload_all(engine, libraries);
-    let mut result = Ok(());
-    for code in codes {
-        let loaded = load(engine, outside, code, true);
-        if result.is_ok() {
-            result = loaded.map(drop);
-        }
-    }
-    result
-}
-
 fn function_load(
     engine: &mut Engine,
     caller: &mut Caller<'_>,
@@ -397,7 +258,7 @@ fn function_load(
             return Err(args.refused("ERR Unknown option given: ", i, ""));
         }
     }
-    let name = load(engine, &mut *caller.outside, args.get(last), last > 2)?;
+    let name = engine.scripts.load_library(args.get(last), last > 2)?;
     engine.keyspace.changes.count(1);
     caller.reply().bulk(&name);
     Ok(())
@@ -416,12 +277,6 @@ fn function_delete(
     Ok(())
 }
 
-fn unload_all(engine: &mut Engine, libraries: BTreeMap<Vec<u8>, Library>) {
-    for library in libraries.into_values() {
-        engine.scripts.unload(&library.functions);
-    }
-}
-
 fn function_flush(
     engine: &mut Engine,
     caller: &mut Caller<'_>,
@@ -434,7 +289,7 @@ fn function_flush(
         ));
     }
     let libraries = engine.scripts.take_libraries();
-    unload_all(engine, libraries);
+    engine.scripts.unload_all(libraries);
     engine.keyspace.changes.count(1);
     caller.reply().ok();
     Ok(())
@@ -595,7 +450,10 @@ fn function_restore(
     let mut result = Ok(());
     let mut names = Vec::new();
     for code in &codes {
-        result = load(engine, &mut *caller.outside, code, false).map(|name| names.push(name));
+        result = engine
+            .scripts
+            .load_library(code, false)
+            .map(|name| names.push(name));
         if result.is_err() {
             break;
         }
@@ -605,13 +463,13 @@ fn function_restore(
     }
     if let Err(error) = result {
         let new = engine.scripts.take_libraries();
-        unload_all(engine, new);
+        engine.scripts.unload_all(new);
         for (name, library) in old {
             engine.scripts.add_library(&name, library);
         }
         return Err(error);
     }
-    unload_all(engine, old);
+    engine.scripts.unload_all(old);
     engine.keyspace.changes.count(1);
     caller.reply().ok();
     Ok(())

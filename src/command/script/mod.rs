@@ -11,7 +11,6 @@ mod payload;
 
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
-use crate::command::server::info::REDIS_VERSION;
 use crate::command::table::reply_help;
 use crate::command::table::row::Handler::{Container, Engine as OnEngine};
 use crate::command::table::row::*;
@@ -255,7 +254,7 @@ fn flags_of(body: &[u8]) -> Result<Option<FunctionFlags>, CommandError> {
 
 fn add(engine: &mut Engine, body: &[u8], is_loaded: bool) -> Result<ScriptKey, CommandError> {
     let flags = flags_of(body)?;
-    let added = engine.scripts.add(body, flags, is_loaded, REDIS_VERSION);
+    let added = engine.scripts.add(body, flags, is_loaded);
     added.map_err(|message| {
         CommandError::quoting("ERR Error compiling script (new function): ", &message, "")
     })

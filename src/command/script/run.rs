@@ -272,7 +272,7 @@ impl Host for RunHost<'_> {
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
-        log_line(level, text);
+        level.write(text);
     }
 
     fn pause(&mut self) -> Verdict {
@@ -319,54 +319,5 @@ impl Host for RunHost<'_> {
 
     fn set_replication(&mut self, targets: u8) {
         self.is_replicated = targets != 0;
-    }
-}
-
-/// Longest that the code of a library may run when it is loaded, in microseconds.
-const LOAD_US_MAX: u64 = 500_000;
-
-/// The server as it appears to a library that is loaded: it can do nothing but log.
-pub(super) struct LoadHost<'r> {
-    outside: &'r mut dyn Outside,
-    until_us: u64,
-}
-
-impl<'r> LoadHost<'r> {
-    pub(super) fn new(outside: &'r mut dyn Outside) -> LoadHost<'r> {
-        let until_us = outside.read().monotonic_us.saturating_add(LOAD_US_MAX);
-        LoadHost { outside, until_us }
-    }
-}
-
-impl Host for LoadHost<'_> {
-    fn call(&mut self, _: &[&[u8]], _: Protocol, reply: &mut Vec<u8>) {
-        reply.extend(b"-ERR redis.call can not be called while a library is loaded\r\n");
-    }
-
-    fn log(&mut self, level: LogLevel, text: &[u8]) {
-        log_line(level, text);
-    }
-
-    fn pause(&mut self) -> Verdict {
-        if self.outside.read().monotonic_us < self.until_us {
-            Verdict::Continue
-        } else {
-            Verdict::Kill(b"ERR FUNCTION LOAD timeout".to_vec())
-        }
-    }
-
-    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
-        Some(false)
-    }
-
-    fn set_replication(&mut self, _: u8) {}
-}
-
-fn log_line(level: LogLevel, text: &[u8]) {
-    let text = String::from_utf8_lossy(text);
-    match level {
-        LogLevel::Debug => log::debug!("{text}"),
-        LogLevel::Verbose | LogLevel::Notice => log::info!("{text}"),
-        LogLevel::Warning => log::warn!("{text}"),
     }
 }

@@ -19,8 +19,10 @@ use crate::command::table::row::*;
 use crate::command::table::table;
 use crate::config::ExpireClock;
 use crate::engine::Engine;
+use crate::engine::REDIS_VERSION;
 use crate::engine::memory::{Figures, build_faults};
 use crate::engine::pubsub::Topic;
+use crate::engine::scripts::Scripts;
 use crate::resp::error::CommandError;
 use crate::store::db::Db;
 use crate::store::expire::SETTLE_MAX;
@@ -41,8 +43,6 @@ pub const COMMANDS: &[Row] = &[Row {
     handler: OnEngine(info),
 }];
 
-/// The version of Redis whose behaviour clients may count on.
-pub const REDIS_VERSION: &str = "7.4.0";
 /// The version of this server.
 pub const MAYFLY_VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -280,6 +280,23 @@ fn client_bytes(engine: &Engine) -> u64 {
     bytes.sum::<usize>() as u64
 }
 
+/// What scripts and functions take. They share one interpreter, which is told as that of EVAL.
+fn script_memory(scripts: &Scripts, lines: &mut Lines) {
+    let interpreter = scripts.interpreter_bytes() as u64;
+    let cached = scripts.cached_bytes() as u64;
+    let libraries = scripts.library_bytes() as u64;
+    lines.add("used_memory_lua", interpreter);
+    lines.add("used_memory_vm_eval", interpreter);
+    lines.add("used_memory_scripts_eval", cached);
+    lines.add("number_of_cached_scripts", scripts.len());
+    lines.add("number_of_functions", scripts.functions_len());
+    lines.add("number_of_libraries", scripts.libraries().len());
+    lines.add("used_memory_vm_functions", 0);
+    lines.add_bytes("used_memory_vm_total", interpreter);
+    lines.add("used_memory_functions", libraries);
+    lines.add_bytes("used_memory_scripts", cached + libraries);
+}
+
 fn memory(engine: &mut Engine, lines: &mut Lines) {
     let Figures {
         allocated: used,
@@ -307,10 +324,7 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("allocator_active", active);
     lines.add("allocator_resident", resident);
     lines.add_bytes("total_system_memory", total_bytes);
-    lines.add("used_memory_lua", 0);
-    lines.add("used_memory_vm_eval", 0);
-    lines.add("used_memory_scripts", 0);
-    lines.add("number_of_cached_scripts", 0);
+    script_memory(&engine.scripts, lines);
     lines.add_bytes("maxmemory", 0);
     lines.add("maxmemory_policy", "noeviction");
     lines.add_ratio("allocator_frag_ratio", active, used);
@@ -406,6 +420,7 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);
     lines.add("evicted_keys", 0);
     lines.add("evicted_clients", 0);
+    lines.add("evicted_scripts", engine.scripts.evicted);
     lines.add("keyspace_hits", space.stats.hits());
     lines.add("keyspace_misses", space.stats.misses());
     lines.add("pubsub_channels", topics(Topic::Channel));
