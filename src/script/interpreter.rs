@@ -1,8 +1,10 @@
 //! The interpreter: one state of Lua 5.1, made when the first script comes, and the scripts it
 //! holds.
 
+use std::ops::Range;
+
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, Value};
+use mlua::{Either, Function, Lua, LuaString, Table, Value};
 use slab::Slab;
 
 use super::convert::{self, Style};
@@ -182,11 +184,12 @@ fn run(
         Kind::Script => &sandbox.run_script,
         Kind::Function => &sandbox.run_function,
     };
+    let Arguments { all, len, keys, .. } = arguments;
     let lists = without_limit(&sandbox.lua, || {
-        let keys = list(&sandbox.lua, arguments.keys)?;
-        Ok((keys, list(&sandbox.lua, arguments.args)?))
+        let list = |items: Range<usize>| list(&sandbox.lua, items.map(all));
+        Ok((list(0..keys)?, list(keys..len)?))
     });
-    let result = lists.and_then(|(keys, args): (mlua::Table, mlua::Table)| {
+    let result = lists.and_then(|(keys, args): (Table, Table)| {
         let call = || runner.call::<(bool, Value)>((&script.function, keys, args));
         HOST.set(host, call)
     });
@@ -206,12 +209,15 @@ fn run(
     })
 }
 
-fn list(lua: &Lua, items: &[&[u8]]) -> mlua::Result<mlua::Table> {
-    let table = lua.create_table_with_capacity(items.len(), 0)?;
-    for (at, item) in items.iter().enumerate() {
-        table.raw_set(at + 1, lua.create_string(item)?)?;
-    }
-    Ok(table)
+/// An array of strings.
+fn list<'a>(lua: &Lua, items: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+    // What is text goes to Lua's stack without a stop.
+    let item = |item: &'a [u8]| match std::str::from_utf8(item) {
+        Ok(text) => Ok(Either::Left(text)),
+        Err(_) => lua.create_string(item).map(Either::Right),
+    };
+    let items: mlua::Result<Vec<Either<&str, LuaString>>> = items.map(item).collect();
+    lua.create_sequence_from(items?)
 }
 
 /// The value of a run, or why there is none. A `name` is what the error names besides the place.
