@@ -7,8 +7,8 @@
 //! `debug`, `getfenv`, `setfenv`, `newproxy`, `require` or `print`.
 //!
 //! The host is lent through a variable of the thread (`HOST`), which is set for the time of a
-//! run. A function made anew for each run (mlua's scopes) would need no variable, but costs as
-//! much as a whole small script.
+//! run. A function made anew for each run (mlua's scopes) would need no variable, but a run
+//! would make and drop two functions for it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
