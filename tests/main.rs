@@ -2,6 +2,8 @@
 
 #[path = "main/binary.rs"]
 mod binary;
+#[path = "main/bitmaps.rs"]
+mod bitmaps;
 #[path = "main/blocking.rs"]
 mod blocking;
 #[path = "main/client_memory.rs"]

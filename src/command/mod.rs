@@ -3,7 +3,8 @@
 //! ```text
 //! table      what is known of commands: rows, and which keys they use how
 //! dispatch   the only way to a handler: look-ahead, admission, the call, whoever waits
-//! string, hash, list, set, zset, key, connection, transaction, pubsub, server    the families
+//! string, bitmap, hyperloglog, hash, list, set, zset, key,
+//! connection, transaction, pubsub, script, server            the families
 //! ```
 //!
 //! A family exports the rows of its commands, each written beside its handler. A handler of kind
@@ -18,6 +19,10 @@ pub mod table;
 pub mod dispatch;
 
 pub mod string;
+
+pub mod bitmap;
+
+pub mod hyperloglog;
 
 pub mod hash;
 
@@ -52,6 +57,10 @@ pub const FAMILIES: &[&[Row]] = &[
     set::COMMANDS,
     string::increx::COMMANDS,
     string::compare::COMMANDS,
+    bitmap::COMMANDS,
+    bitmap::operate::COMMANDS,
+    bitmap::field::COMMANDS,
+    hyperloglog::COMMANDS,
     zset::COMMANDS,
     zset::range::COMMANDS,
     zset::pop::COMMANDS,

@@ -29,6 +29,8 @@ events! {
     SET STRING "set";
     APPEND STRING "append";
     SETRANGE STRING "setrange";
+    SETBIT STRING "setbit";
+    PFADD STRING "pfadd";
     INCRBY STRING "incrby";
     INCRBYFLOAT STRING "incrbyfloat";
     DEL GENERIC "del";
