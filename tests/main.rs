@@ -30,6 +30,8 @@ mod entries;
 mod faults;
 #[path = "main/fill.rs"]
 mod fill;
+#[path = "main/geo.rs"]
+mod geo;
 #[path = "main/hash_fields.rs"]
 mod hash_fields;
 #[path = "main/hashes.rs"]

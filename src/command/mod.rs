@@ -3,7 +3,7 @@
 //! ```text
 //! table      what is known of commands: rows, and which keys they use how
 //! dispatch   the only way to a handler: look-ahead, admission, the call, whoever waits
-//! string, bitmap, hyperloglog, hash, list, set, zset, key,
+//! string, bitmap, hyperloglog, hash, list, set, zset, geo, key,
 //! connection, transaction, pubsub, script, server            the families
 //! ```
 //!
@@ -29,6 +29,8 @@ pub mod hash;
 pub mod set;
 
 pub mod zset;
+
+pub mod geo;
 
 pub mod list;
 
@@ -65,6 +67,8 @@ pub const FAMILIES: &[&[Row]] = &[
     zset::range::COMMANDS,
     zset::pop::COMMANDS,
     zset::combine::COMMANDS,
+    geo::COMMANDS,
+    geo::search::COMMANDS,
     list::COMMANDS,
     key::COMMANDS,
     key::sort::COMMANDS,

@@ -68,6 +68,8 @@ events! {
     ZUNIONSTORE ZSET "zunionstore";
     ZINTERSTORE ZSET "zinterstore";
     ZDIFFSTORE ZSET "zdiffstore";
+    GEOSEARCHSTORE ZSET "geosearchstore";
+    GEORADIUSSTORE ZSET "georadiusstore";
     HSET HASH "hset";
     HINCRBY HASH "hincrby";
     HINCRBYFLOAT HASH "hincrbyfloat";

@@ -91,7 +91,7 @@ fn integers_of_any_width_are_read_and_written() {
         bitfield b incrby u8 #1 10 incrby u8 #1 -20        => *2 :10 :246
         bitfield b overflow fail incrby u8 0 300           => *1 $-1
         bitfield b overflow sat incrby u8 0 -300 get u8 0  => *2 :0 :0
-        bitfield b get u64 0                               => {Invalid bitfield type. Use something \
+        bitfield b get u64 0  => {Invalid bitfield type. Use something \
          like i16 u8. Note that u64 is not supported but i64 is.}
         bitfield b overflow foo                            => {Invalid OVERFLOW type specified}
         bitfield_ro b set u8 0 1        => {BITFIELD_RO only supports the GET subcommand}
