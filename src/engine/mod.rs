@@ -17,6 +17,8 @@
 
 pub mod blocking;
 pub mod jobs;
+pub mod limits;
+
 pub mod libraries;
 pub mod memory;
 pub mod metrics;
@@ -255,7 +257,6 @@ impl Engine {
 
     /// Hands received bytes to a client's parser and puts it on the ready list.
     pub fn feed(&mut self, key: SessionKey, bytes: &[u8]) {
-        let limit = self.config.query_buffer_bytes_limit as usize;
         let session = &mut self.sessions[key];
         if session.closing != Closing::No {
             return;
@@ -265,15 +266,9 @@ impl Engine {
         session.active_ms = self.reading.monotonic_us / 1000;
         session.input.append(bytes);
         self.parse(key);
-        let session = &self.sessions[key];
-        let held = session.input.held_bytes();
-        self.metrics.input_buffer_max = self.metrics.input_buffer_max.max(held);
-        if held + session.multi.queued_bytes > limit {
-            self.metrics.query_buffer_disconnections += 1;
-            self.close(key, Closing::Now);
-            return;
+        if self.check_input_limit(key) {
+            self.make_ready(key);
         }
-        self.make_ready(key);
     }
 
     /// Parses what a client has sent, unless it is held: what it sends meanwhile is kept as it

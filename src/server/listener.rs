@@ -10,6 +10,8 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Socket, Type};
 
 use crate::config::{Config, SetError};
+use crate::engine::session::is_local;
+use crate::engine::{Engine, Origin};
 
 /// A listening socket.
 pub enum Listener {
@@ -269,4 +271,20 @@ fn is_missing(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
     ) || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+/// Why a client is turned away: there are as many as `maxclients` allows, or it is a stranger to a
+/// server without a password.
+pub fn refusal(engine: &Engine, origin: &Origin) -> Option<&'static str> {
+    let config = &engine.config;
+    if engine.sessions.len() >= config.clients_max as usize {
+        return Some("-ERR max number of clients reached\r\n");
+    }
+    let is_open = config.is_protected && config.requirepass.is_empty();
+    (is_open && !is_local(&origin.peer, origin.is_unix)).then_some(
+        "-DENIED Mayfly is running in protected mode because protected mode is enabled and no \
+         password is set for the default user. In this mode connections are only accepted from \
+         the loopback interface. Set a password with requirepass, or set protected-mode to no if \
+         this address is safe from everybody else.\r\n",
+    )
 }

@@ -37,7 +37,7 @@ use crate::clock::{Clock, Reading};
 use crate::command::dispatch::{self, Outside};
 use crate::command::server::snapshot::{StopSignal, request_shutdown};
 use crate::config::SetError;
-use crate::engine::session::{Closing, SessionKey, is_local};
+use crate::engine::session::{Closing, SessionKey};
 use crate::engine::{Engine, Origin, Reconfigure};
 use connection::{Connection, READ_MAX, Received, Stream};
 use listener::{FIRST_LISTENER, Listener, Listeners};
@@ -292,25 +292,9 @@ impl Shell<'_> {
 
     /// Turns a client away or makes it a session.
     fn admit(&mut self, engine: &mut Engine, mut stream: Stream, origin: Origin) {
-        let config = &engine.config;
-        let refusal = if engine.sessions.len() >= config.clients_max as usize {
-            engine.metrics.connections_rejected += 1;
-            Some("-ERR max number of clients reached\r\n")
-        } else if config.is_protected
-            && config.requirepass.is_empty()
-            && !is_local(&origin.peer, origin.is_unix)
-        {
-            engine.metrics.connections_rejected += 1;
-            Some(
-                "-DENIED Mayfly is running in protected mode because protected mode is enabled \
-                 and no password is set for the default user. In this mode connections are only \
-                 accepted from the loopback interface. Set a password with requirepass, or set \
-                 protected-mode to no if this address is safe from everybody else.\r\n",
-            )
-        } else {
-            None
-        };
+        let refusal = listener::refusal(engine, &origin);
         if let Some(text) = refusal {
+            engine.metrics.connections_rejected += 1;
             stream.refuse(text);
             return;
         }

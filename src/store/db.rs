@@ -7,97 +7,18 @@
 //! entry that it has not saved yet is changed or removed without having been handed to
 //! [`Cut::keep`] first.
 //!
-//! Not here: who may see a key (`Live` in `store/mod.rs`).
-
-use std::collections::VecDeque;
+//! Not here: who may see a key (`Live`).
 
 use super::collection::hash_of;
 use super::entry::{Parts, Slot, ValueRef};
 use super::graveyard::Graveyard;
 use super::members;
+use super::preimages::Cut;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, ItemRef, Refile, Strata};
 use crate::expiry::{ALL_LIVE, Deadline};
 use crate::value::Value;
-
-/// The cut of a running snapshot: what must be kept for it.
-#[derive(Default)]
-pub struct Cut {
-    /// Whether one is running.
-    pub is_active: bool,
-    /// The stamp of entries that the snapshot need not save (any more).
-    pub epoch: u8,
-    /// Keys of the cut that came to their deadline and were removed before the snapshot met them.
-    pub unkept: u64,
-    queue: VecDeque<(u16, Slot)>,
-    /// Big collections apart: they take long to encode, and the others should not wait for them.
-    big: VecDeque<(u16, Slot)>,
-    queued_bytes: usize,
-}
-
-/// What a big collection that waits is said to take, in bytes, at most: pieces that have been
-/// changed since. Of a much larger one not all pieces are changed at once.
-const BIG_BYTES_MAX: usize = 128 * 1024;
-
-impl Cut {
-    /// Takes over an entry as it was at the cut.
-    pub fn keep(&mut self, db: u16, slot: Slot) {
-        self.queued_bytes += Cut::cost_bytes(&slot);
-        match slot.value() {
-            ValueRef::Boxed(value) if value.is_collection() => self.big.push_back((db, slot)),
-            _ => self.queue.push_back((db, slot)),
-        }
-    }
-
-    /// An entry is removed that need not be kept, as it is due: it counts if it is part of the cut
-    /// and was not met yet. `number` is that of its database at the cut.
-    pub fn count_unkept(&mut self, number: Option<u16>, slot: &Slot) {
-        let is_pending = self.is_active && number.is_some() && slot.epoch() != self.epoch;
-        self.unkept += u64::from(is_pending);
-    }
-
-    /// The next kept entry that is no big collection, with the number its database had at the cut.
-    pub fn take(&mut self) -> Option<(u16, Slot)> {
-        let (db, slot) = self.queue.pop_front()?;
-        self.queued_bytes -= Cut::cost_bytes(&slot);
-        Some((db, slot))
-    }
-
-    /// The next kept big collection.
-    pub fn take_big(&mut self) -> Option<(u16, Slot)> {
-        let (db, slot) = self.big.pop_front()?;
-        self.queued_bytes -= Cut::cost_bytes(&slot);
-        Some((db, slot))
-    }
-
-    /// What an entry that waits costs. One that was about to be changed shares its pieces with the
-    /// collection that is there now, until they are changed; one that was about to be removed would
-    /// not have been freed at once either.
-    fn cost_bytes(slot: &Slot) -> usize {
-        match slot.value() {
-            ValueRef::Boxed(Value::Frozen(frozen)) => {
-                size_of::<Value>() + frozen.bytes_up_to(BIG_BYTES_MAX)
-            }
-            ValueRef::Boxed(value) if value.is_collection() => size_of::<Value>(),
-            _ => slot.allocated_bytes(),
-        }
-    }
-
-    /// Bytes of kept entries that wait to be written.
-    pub fn queued_bytes(&self) -> usize {
-        self.queued_bytes
-    }
-
-    /// Drops everything that waits.
-    pub fn clear(&mut self, graveyard: &mut Graveyard) {
-        for queue in [&mut self.queue, &mut self.big] {
-            let slots = std::mem::take(queue).into_iter();
-            slots.for_each(|(_, slot)| graveyard.bury_entry(slot));
-        }
-        self.queued_bytes = 0;
-    }
-}
 
 /// What happens to a deadline when a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,14 @@ use rand::rngs::SmallRng;
 
 use super::change::{Changes, Event};
 use super::collection::Limits;
-use super::db::{Cut, Db};
+use super::db::Db;
 use super::effect::Effects;
 use super::entry::{NewValue, Parts, Slot, ValueRef};
 use super::expire::Noted;
 use super::graveyard::Graveyard;
 use super::lag::LagFigures;
 use super::live::Live;
+use super::preimages::Cut;
 use super::restate;
 use super::schedule::Schedule;
 use super::table::Table;

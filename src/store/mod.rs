@@ -24,6 +24,8 @@ pub mod entry;
 pub mod schedule;
 pub mod table;
 
+pub mod preimages;
+
 pub mod db;
 
 pub mod change;
