@@ -1,6 +1,11 @@
 """The server, the checks and what they say of what they see."""
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +16,8 @@ from server import Server
 
 # How long anything may take that has to come.
 WAIT_S = 10
+# The same, where processes are started that start others.
+PATIENCE_S = 60
 # What may be missing when a span of time is measured from outside: clients round, threads wake up late.
 EARLY_S = 0.005
 CHECKS = []
@@ -79,11 +86,33 @@ def fails(error, text, function, *args, **kwargs):
     raise AssertionError(f"not refused: {got!r}")
 
 
-def until(condition):
+def until(condition, wait_s=WAIT_S):
     """Waits for something that has to come about; what it is."""
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + wait_s
     while time.monotonic() < end:
         if found := condition():
             return found
         time.sleep(0.002)
     raise AssertionError("waited in vain")
+
+
+@contextlib.contextmanager
+def program(*args):
+    """A Python module that runs as a program of its own and, when told to, stops in good order."""
+    with tempfile.TemporaryFile() as log:
+        # A group of its own, so that none of the processes that it starts is left behind.
+        process = subprocess.Popen(
+            [sys.executable, "-m", *args], cwd=Path(__file__).parent, stdin=subprocess.DEVNULL,
+            stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            yield
+            process.terminate()
+            same(process.wait(PATIENCE_S), 0)
+        except Exception as trouble:
+            log.seek(0)
+            trouble.add_note(f"{args[0]} said: " + log.read().decode(errors="replace")[-4000:])
+            raise
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
