@@ -61,7 +61,7 @@ def dramatiq_jobs(client, server):
         until(lambda: client.zcard(f"{queue}.XQ") == 1)
         same((client.hlen(f"{queue}.XQ.msgs"), client.hlen(f"{queue}.msgs")), (1, 0))
     finally:
-        worker.stop()
+        worker.stop(timeout=WAIT_S * 1000)
         broker.close()
 
 
