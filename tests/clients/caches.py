@@ -1,13 +1,11 @@
 """Caches that keep what they hold in a server: cachelib, django-redis."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import cachelib
 import django.conf
 from django_redis.cache import RedisCache
 from redis.exceptions import LockNotOwnedError
 
-from harness import WAIT_S, check, fails, near, same
+from harness import WAIT_S, check, fails, in_threads, near, same
 
 
 @check("cachelib: a cache with timeouts")
@@ -37,13 +35,11 @@ def django_cache(server):
 def django_redis_numbers(client, server):
     django_cache(server).set("number", 0, timeout=100)
 
-    def add(_):
+    def make_incr():
         own = django_cache(server)
-        for _ in range(100):
-            own.incr("number")
+        return lambda: own.incr("number")
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(add, range(4)))
+    in_threads(make_incr, rounds=100)
     cache = django_cache(server)
     same((cache.get("number"), cache.decr("number", 10), cache.incr("number", 1)), (400, 390, 391))
     near(client.ttl(":1:number"), 100, 5)
@@ -60,14 +56,16 @@ def django_redis_numbers(client, server):
 def django_redis_locks(client, server):
     cache = django_cache(server)
 
-    def add(_):
+    def make():
         own = django_cache(server)
-        for _ in range(25):
-            with own.lock("door", timeout=WAIT_S, sleep=0.001):
+
+        def add():
+            with own.lock("door", timeout=10 * WAIT_S, sleep=0.001, blocking_timeout=WAIT_S):
                 own.set("sum", own.get("sum", 0) + 1)
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(add, range(4)))
+        return add
+
+    in_threads(make)
     same((cache.get("sum"), client.exists(":1:door")), (100, 0))
     lock, other = cache.lock("door", timeout=50), cache.lock("door", timeout=50)
     same((lock.acquire(), other.acquire(blocking=False), lock.extend(50)), (True, False, True))

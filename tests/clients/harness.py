@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import redis
@@ -94,6 +95,20 @@ def until(condition, wait_s=WAIT_S):
             return found
         time.sleep(0.002)
     raise AssertionError("waited in vain")
+
+
+def in_threads(make, count=4, rounds=25):
+    """Calls what `make` makes, so often in so many threads. Each makes its own."""
+    end = time.monotonic() + 2 * WAIT_S
+
+    def run(_):
+        step = make()
+        for _ in range(rounds):
+            assert time.monotonic() < end, "took too long"
+            step()
+
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(run, range(count)))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pottery
 import redis
@@ -11,11 +10,10 @@ import redis_lock
 from redis.exceptions import LockError, LockNotOwnedError
 from redlock import Redlock
 
-from harness import EARLY_S, WAIT_S, both, check, fails, near, same, until
+from harness import EARLY_S, WAIT_S, both, check, fails, in_threads, near, same, until
 
-# So many threads add to a number, each so often. Without a lock some of the sums get lost.
-THREADS = 4
-ROUNDS = 25
+# Longer than any check waits: a lock that stays does not go by itself.
+LONG_S = 10 * WAIT_S
 
 
 def protocol_of(client):
@@ -24,18 +22,23 @@ def protocol_of(client):
 
 
 def add_in_threads(server, lock_of):
-    """Adds by reading and writing, from many threads, each within the lock that `lock_of` makes."""
-    def add(_):
-        with server.client() as own:
-            lock = lock_of(own)
-            for _ in range(ROUNDS):
-                with lock:
-                    number = int(own.get("number") or 0)
-                    time.sleep(0.0005)
-                    own.set("number", number + 1)
+    """Adds by reading and writing, from many threads, each within the lock that `lock_of` makes.
 
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(add, range(THREADS)))
+    Without a lock some of the sums get lost.
+    """
+    def make():
+        own = server.client()
+        lock = lock_of(own)
+
+        def add():
+            with lock:
+                number = int(own.get("number") or 0)
+                time.sleep(0.0005)
+                own.set("number", number + 1)
+
+        return add
+
+    in_threads(make)
 
 
 @both("scripts")
@@ -91,9 +94,9 @@ def functions(client, _):
 
 @both("a lock that threads fight for")
 def lock_contended(client, server):
-    options = {"timeout": WAIT_S, "sleep": 0.001, "blocking_timeout": WAIT_S}
+    options = {"timeout": LONG_S, "sleep": 0.001, "blocking_timeout": WAIT_S}
     add_in_threads(server, lambda own: own.lock("door", **options))
-    same((client.get("number"), client.exists("door")), (str(THREADS * ROUNDS), 0))
+    same((client.get("number"), client.exists("door")), ("100", 0))
 
 
 @both("a lock: extend, reacquire, whose it is")
@@ -133,23 +136,25 @@ def lock_expires(client, _):
 
 @both("a lock in asyncio")
 def lock_asyncio(client, server):
+    options = {"timeout": LONG_S, "sleep": 0.001, "blocking_timeout": WAIT_S / 2}
+
     async def run():
         async with redis.asyncio.Redis(port=server.port, protocol=protocol_of(client)) as own:
             async def add():
-                async with own.lock("door", timeout=WAIT_S, sleep=0.001):
+                async with own.lock("door", **options):
                     number = int(await own.get("number") or 0)
                     await own.set("number", number + 1)
 
-            await asyncio.gather(*(add() for _ in range(THREADS * ROUNDS)))
+            await asyncio.gather(*(add() for _ in range(100)))
 
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
-    same((client.get("number"), client.exists("door")), (str(THREADS * ROUNDS), 0))
+    same((client.get("number"), client.exists("door")), ("100", 0))
 
 
 @check("python-redis-lock: threads that fight for it")
 def redis_lock_contended(client, server):
-    add_in_threads(server, lambda own: redis_lock.Lock(own, "door", expire=WAIT_S))
-    same((client.get("number"), client.exists("lock:door")), (str(THREADS * ROUNDS), 0))
+    add_in_threads(server, lambda own: redis_lock.Lock(own, "door", expire=LONG_S))
+    same((client.get("number"), client.exists("lock:door")), ("100", 0))
 
 
 @check("python-redis-lock: extend, renewal, reset")
@@ -209,10 +214,11 @@ def redlock_py(client, server):
 @check("pottery: Redlock")
 def pottery_redlock(client, server):
     def lock_of(own):
-        return pottery.Redlock(key="door", masters={own}, auto_release_time=WAIT_S)
+        options = {"auto_release_time": LONG_S, "context_manager_timeout": WAIT_S}
+        return pottery.Redlock(key="door", masters={own}, **options)
 
     add_in_threads(server, lock_of)
-    same((client.get("number"), client.exists("redlock:door")), (str(THREADS * ROUNDS), 0))
+    same((client.get("number"), client.exists("redlock:door")), ("100", 0))
     lock = pottery.Redlock(key="door", masters={client}, auto_release_time=50)
     other = pottery.Redlock(key="door", masters={client}, auto_release_time=50)
     same((lock.acquire(), other.acquire(blocking=False), other.locked()), (True, False, 0))
