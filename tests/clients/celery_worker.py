@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import sys
 import time
 
 import celery
@@ -17,8 +18,9 @@ def worker(server):
     url = f"redis://127.0.0.1:{server.port}/0"
     tasks.app.conf.update(broker_url=url, result_backend=url)
     try:
-        with program("celery", "--app", "celery_tasks", "--broker", url, "--result-backend", url,
-                     "worker", "--concurrency", "2", "--loglevel", "WARNING"):
+        with program(sys.executable, "-m", "celery", "--app", "celery_tasks", "--broker", url,
+                     "--result-backend", url, "worker", "--concurrency", "2", "--loglevel",
+                     "WARNING"):
             yield
     finally:
         # A result that is thrown away later would look for its server, which is gone then.

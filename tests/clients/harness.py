@@ -112,20 +112,20 @@ def in_threads(make, count=4, rounds=25):
 
 
 @contextlib.contextmanager
-def program(*args):
-    """A Python module that runs as a program of its own and, when told to, stops in good order."""
+def program(*args, **variables):
+    """A program that runs beside the check, with these variables, and stops in good order at its end."""
     with tempfile.TemporaryFile() as log:
         # A group of its own, so that none of the processes that it starts is left behind.
         process = subprocess.Popen(
-            [sys.executable, "-m", *args], cwd=Path(__file__).parent, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            args, cwd=Path(__file__).parent, env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             yield
             process.terminate()
             same(process.wait(PATIENCE_S), 0)
         except Exception as trouble:
             log.seek(0)
-            trouble.add_note(f"{args[0]} said: " + log.read().decode(errors="replace")[-4000:])
+            trouble.add_note(f"{' '.join(args)} said: " + log.read().decode(errors="replace")[-4000:])
             raise
         finally:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Python's client libraries, and programs that use them, against a running mayfly.
+"""Python's client libraries and programs that use them, and some of PHP's, Ruby's and Perl's, against mayfly.
 
     python tests/clients/python_clients.py [--server PATH] [--only TEXT]
 
@@ -22,6 +22,7 @@ import celery_worker
 import dramatiq_worker
 import queues
 import caches
+import debian_programs
 from harness import CHECKS, Target
 
 

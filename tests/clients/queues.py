@@ -3,6 +3,7 @@
 import datetime
 import logging
 import signal
+import sys
 import time
 
 import huey
@@ -66,7 +67,7 @@ def rq_scheduler(client, server):
     queue.enqueue_in(never, jobs.note_time, server.port, "never", result_ttl=0)
     same((queue.count, queue.scheduled_job_registry.count), (0, 2))
     url = f"redis://127.0.0.1:{server.port}"
-    with program("rq.cli", "worker", "--url", url, "--with-scheduler"):
+    with program(sys.executable, "-m", "rq.cli", "worker", "--url", url, "--with-scheduler"):
         until(lambda: client.llen("late"), PATIENCE_S)
         near(client.ttl("rq:scheduler-lock:default"), 61, 5)
         # A second scheduler gets no lock.
