@@ -1,4 +1,4 @@
-"""Locks of redis-py, python-redis-lock, redlock-py and pottery; redis-py's scripts and functions."""
+"""Locks of redis-py, python-redis-lock, redlock-py, pottery; redis-py's scripts and functions."""
 
 import asyncio
 import threading

@@ -22,7 +22,7 @@ def storage(server):
 
 
 def exactly(server, strategy):
-    """Many threads ask for more than there is; each has a limiter of its own, as processes would."""
+    """Many threads ask for more than there is; each has a limiter of its own."""
     limit = limits.parse("50/hour")
 
     def ask(_):

@@ -6,14 +6,16 @@
 function same($got, $expected)
 {
     if ($got !== $expected) {
-        fwrite(STDERR, 'got ' . var_export($got, true) . ', expected ' . var_export($expected, true) . "\n");
+        [$got, $expected] = [var_export($got, true), var_export($expected, true)];
+        fwrite(STDERR, "got $got, expected $expected\n");
         exit(1);
     }
 }
 
 $redis = new Redis();
 $redis->connect('127.0.0.1', (int) $argv[1], 10);
-$spend = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end return {redis.call('DEL', KEYS[1]), 'spent'}";
+$spend = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end
+    return {redis.call('DEL', KEYS[1]), 'spent'}";
 $redis->set('code', '493817', ['nx', 'ex' => 100]);
 same($redis->eval($spend, ['code', '1'], 1), false);
 same($redis->getLastError(), null);

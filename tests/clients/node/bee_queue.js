@@ -1,4 +1,4 @@
-// bee-queue: jobs with results, retries, delays and progress, worked on by another queue object.
+// bee-queue: jobs with results, retries and delays, and those whose worker has died.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,7 +10,8 @@ import { check, EARLY_MS, inTime, until } from './harness.js';
 async function withQueues(server, run) {
   const made = [];
   const make = async (options = {}) => {
-    const queue = new Queue('jobs', { redis: { host: '127.0.0.1', port: server.port }, ...options });
+    const redis = { host: '127.0.0.1', port: server.port };
+    const queue = new Queue('jobs', { redis, ...options });
     made.push(queue);
     await queue.ready();
     return queue;
@@ -30,7 +31,7 @@ async function outcome(job) {
   }));
 }
 
-check('bee-queue: jobs with results, retries and progress', (server) => withQueues(server, async (make) => {
+check('bee-queue: jobs with results and retries', (server) => withQueues(server, async (make) => {
   const asking = await make({ isWorker: false });
   const working = await make({ activateDelayedJobs: true, removeOnSuccess: true });
   const tries = {};
@@ -39,12 +40,14 @@ check('bee-queue: jobs with results, retries and progress', (server) => withQueu
     if (data.fails >= tries[data.name]) throw new Error(`try ${tries[data.name]}`);
     return data.a + data.b;
   });
-  const jobs = Array.from({ length: 50 }, (_, i) => asking.createJob({ name: `sum ${i}`, a: i, b: 1 }));
+  const sum = (_, i) => asking.createJob({ name: `sum ${i}`, a: i, b: 1 });
+  const jobs = Array.from({ length: 50 }, sum);
   const sums = jobs.map(outcome);
   await Promise.all(jobs.map((job) => job.save()));
-  assert.deepEqual(await Promise.all(sums), Array.from({ length: 50 }, (_, i) => i + 1));
+  assert.deepEqual(await Promise.all(sums), jobs.map((_, i) => i + 1));
 
-  const stubborn = asking.createJob({ name: 'stubborn', a: 1, b: 1, fails: 2 }).retries(3).backoff('fixed', 200);
+  const stubborn = asking.createJob({ name: 'stubborn', a: 1, b: 1, fails: 2 });
+  stubborn.retries(3).backoff('fixed', 200);
   const start = performance.now();
   const result = outcome(stubborn);
   await stubborn.save();
