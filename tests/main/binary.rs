@@ -324,6 +324,31 @@ fn section(server: &Server, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn unknown_commands_that_a_script_calls_are_counted_too() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut stream = server.connect();
+    let mut send = |script: &str| {
+        let request = format!("EVAL \"{script}\" 0\r\n");
+        ask(&mut stream, &request, 1).expect("a reply")
+    };
+    let reply = send("return redis.call('XADD', 'x', '*')");
+    assert!(
+        reply.starts_with("-ERR Unknown Redis command called from script"),
+        "{reply}"
+    );
+    send("return redis.pcall('xadd', 'x')");
+    send("return redis.pcall('object', 'nope')");
+    let expected = [
+        "unknown_command_object|nope:calls=1",
+        "unknown_command_xadd:calls=2",
+    ];
+    assert_eq!(section(&server, "unknowncommands"), expected);
+    let log = server.log();
+    assert_eq!(log.matches("the unknown command").count(), 2, "{log}");
+}
+
+#[test]
 fn unknown_commands_that_libraries_swallow_are_logged_once_and_counted_by_name() {
     let dir = TempDir::new();
     let server = Server::start(&dir);

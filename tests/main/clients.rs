@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{
     Client, Commands, Connection, Direction, ErrorKind, ExpireOption, Expiry, PushKind,
-    RedisResult, SetExpiry, SetOptions, Value, pipe, transaction,
+    RedisResult, Script, SetExpiry, SetOptions, Value, pipe, transaction,
 };
 
 use crate::process::{DEADLINE_MS, Server, wait_for};
@@ -183,6 +183,55 @@ fn batches(rig: &Rig, c: &mut Connection) -> RedisResult<()> {
         pipe.set("a", old + 1).ignore().get("a").query(c)
     })?;
     assert_eq!((sum, tries), (101, 2));
+    Ok(())
+}
+
+#[test]
+fn the_crate_runs_scripts() {
+    in_both(|rig, c| scripts(rig, c).expect("no error"));
+}
+
+/// What a code is worth, which can be used once; nothing if it is another.
+const SPEND: &str = r"
+    if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end
+    redis.call('DEL', KEYS[1])
+    return {redis.call('INCRBY', KEYS[2], ARGV[2]), {'spent', redis.call('TTL', KEYS[1])}}
+";
+
+fn scripts(rig: &Rig, c: &mut Connection) -> RedisResult<()> {
+    type Spent = Option<(i64, (String, i64))>;
+    let script = Script::new(SPEND);
+    let mut spend = script.prepare_invoke();
+    spend.key("code").key("sum").arg("493817").arg(5);
+    let () = c.set("code", "another")?;
+    assert_eq!(spend.invoke::<Spent>(c)?, None);
+    let () = c.set("code", "493817")?;
+    let spent = Some((5, ("spent".to_owned(), -2)));
+    assert_eq!(spend.invoke::<Spent>(c)?, spent);
+    assert_eq!(spend.invoke::<Spent>(c)?, None);
+
+    // The server has forgotten the script: the crate loads it again.
+    let () = redis::cmd("SCRIPT").arg("FLUSH").query(c)?;
+    let () = c.set("code", "493817")?;
+    let spent = Some((10, ("spent".to_owned(), -2)));
+    assert_eq!(spend.invoke::<Spent>(c)?, spent);
+    assert_eq!(script.load(c)?, script.get_hash());
+
+    // In a pipeline it has to be loaded before.
+    let mut many = pipe();
+    many.set("code", 1).ignore();
+    many.invoke_script(script.key("code").key("sum").arg(1).arg(2));
+    many.get("sum");
+    let (spent, sum): (Spent, i64) = many.query(c)?;
+    assert_eq!((spent.map(|(sum, _)| sum), sum), (Some(12), 12));
+
+    let wrong = Script::new("return redis.call('INCR', KEYS[1])");
+    let () = rig.connect("resp2").rpush("list", 1)?;
+    let error = wrong.key("list").invoke::<i64>(c).expect_err("a list");
+    assert_eq!(error.code(), Some("WRONGTYPE"));
+    let error = Script::new("return nosuch").invoke::<i64>(c);
+    let error = error.expect_err("an unknown name");
+    assert!(error.to_string().contains("nosuch"), "{error}");
     Ok(())
 }
 

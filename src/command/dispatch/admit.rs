@@ -14,7 +14,7 @@ use crate::engine::{Engine, PauseKind};
 use crate::resp::error::CommandError;
 
 /// Row number kept in [`crate::engine::session::Request`] for a name that is no command.
-pub(super) const ROW_NONE: u16 = ROW_UNKNOWN - 1;
+pub(in crate::command) const ROW_NONE: u16 = ROW_UNKNOWN - 1;
 
 /// The number of the row that a request names: of a container's, the subcommand's.
 #[inline]
@@ -140,7 +140,12 @@ pub(super) fn refuse(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, err
 
 /// Counts and logs a command that does not exist, unless the client has not authenticated.
 #[cold]
-pub(super) fn note_unknown(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) {
+pub(in crate::command) fn note_unknown(
+    engine: &mut Engine,
+    key: SessionKey,
+    row: u16,
+    args: Args<'_>,
+) {
     if !engine.sessions[key].is_authenticated {
         return;
     }

@@ -22,7 +22,7 @@ pub mod args;
 
 mod look_ahead;
 
-mod admit;
+pub(super) mod admit;
 
 pub mod call;
 

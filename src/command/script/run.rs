@@ -7,6 +7,7 @@
 //! told so otherwise. Expiry and the other jobs wait until the script has ended.
 
 use crate::command::dispatch::Outside;
+use crate::command::dispatch::admit::{ROW_NONE, note_unknown};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::call::call;
 use crate::command::dispatch::caller::Caller;
@@ -161,15 +162,16 @@ struct RunHost<'r> {
 impl RunHost<'_> {
     /// What may be called; the number of its row.
     fn admit(&mut self, args: Args<'_>) -> Result<u16, (Option<u16>, CommandError)> {
-        let unknown = || CommandError::text("ERR Unknown Redis command called from script");
         let table = table();
-        let number = table.find(args.get(0)).ok_or_else(|| (None, unknown()))?;
+        let Some(number) = table.find(args.get(0)) else {
+            return Err(self.unknown(ROW_NONE, args));
+        };
         let entry = table.entry(number);
         let number = if entry.row.subcommands.is_empty() || args.len() == 1 {
             number
         } else {
             let found = table.find_subcommand(number, args.get(1));
-            found.ok_or_else(|| (None, unknown()))?
+            found.ok_or_else(|| self.unknown(number, args))?
         };
         let entry = table.entry(number);
         let refuse = |text| Err((Some(number), CommandError::text(text)));
@@ -188,6 +190,14 @@ impl RunHost<'_> {
                 .map_err(|error| (Some(number), error))?;
         }
         Ok(number)
+    }
+
+    /// The refusal of a command that does not exist, which is counted like a client's own: programs
+    /// hide it from whoever asks why they do not work.
+    fn unknown(&mut self, row: u16, args: Args<'_>) -> (Option<u16>, CommandError) {
+        note_unknown(self.engine, self.session, row, args);
+        let text = "ERR Unknown Redis command called from script";
+        (None, CommandError::text(text))
     }
 
     fn note_written(&mut self, entry: &Entry) {

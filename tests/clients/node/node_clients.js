@@ -1,11 +1,10 @@
-// Node's client libraries against a running mayfly: ioredis, node-redis (RESP2, RESP3), connect-redis.
+// Node's client libraries, and programs that use them, against a running mayfly.
 //
 //     npm ci && node node_clients.js [SERVER [TEXT]]
 //
 // Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. SERVER
 // may be another server, so that the checks can be tried there; with TEXT only the checks run whose name has
-// it. Not tried, as Mayfly has no scripts or client-side caching yet: commands that ioredis makes of scripts,
-// node-redis's cache.
+// it. Not tried, as Mayfly has no client-side caching yet: node-redis's cache.
 //
 // Prints a line for each check; exit code 1 if one failed.
 
@@ -14,6 +13,8 @@ import { checks, inTime, Server } from './harness.js';
 import './ioredis.js';
 import './node_redis.js';
 import './connect_redis.js';
+import './locks.js';
+import './bee_queue.js';
 
 const [path = new URL('../../../target/release/mayfly', import.meta.url).pathname, text = ''] = process.argv.slice(2);
 const counts = { passed: 0, failed: 0 };
