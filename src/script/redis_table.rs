@@ -55,27 +55,11 @@ fn constants(lua: &Lua, settings: &Settings) -> mlua::Result<Table> {
 fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Result<()> {
     let place = Rc::clone(shared);
     register(lua, functions, "call", move |lua, args| {
-        match call(lua, args, &place)? {
-            Answer::Value(value) => Ok(vec![value]),
-            Answer::Error(line) => Err(Refusal::Reply {
-                line,
-                is_of_command: true,
-            }),
-        }
+        call(lua, Words::new(args), &place)
     })?;
     let place = Rc::clone(shared);
     register(lua, functions, "pcall", move |lua, args| {
-        let (line, is_of_command) = match call(lua, args, &place) {
-            Ok(Answer::Value(value)) => return Ok(vec![value]),
-            Ok(Answer::Error(line)) => (line, true),
-            Err(Refusal::Reply {
-                line,
-                is_of_command,
-            }) => (line, is_of_command),
-            Err(other) => return Err(other),
-        };
-        let table = native::error_table(lua, &line, is_of_command)?;
-        Ok(vec![Value::Table(table)])
+        pcall(lua, Words::new(args), &place)
     })?;
     register(lua, functions, "acl_check_cmd", |_, args| {
         let words = Words::new(args)?;
@@ -88,8 +72,32 @@ fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Resu
     })
 }
 
-fn call(lua: &Lua, args: &[Value], shared: &Shared) -> Result<Answer, Refusal> {
-    let words = Words::new(args)?;
+fn call(lua: &Lua, words: Result<Words, Refusal>, shared: &Shared) -> Outcome {
+    match answer(lua, words, shared)? {
+        Answer::Value(value) => Ok(vec![value]),
+        Answer::Error(line) => Err(Refusal::Reply {
+            line,
+            is_of_command: true,
+        }),
+    }
+}
+
+fn pcall(lua: &Lua, words: Result<Words, Refusal>, shared: &Shared) -> Outcome {
+    let (line, is_of_command) = match answer(lua, words, shared) {
+        Ok(Answer::Value(value)) => return Ok(vec![value]),
+        Ok(Answer::Error(line)) => (line, true),
+        Err(Refusal::Reply {
+            line,
+            is_of_command,
+        }) => (line, is_of_command),
+        Err(other) => return Err(other),
+    };
+    let table = native::error_table(lua, &line, is_of_command)?;
+    Ok(vec![Value::Table(table)])
+}
+
+fn answer(lua: &Lua, words: Result<Words, Refusal>, shared: &Shared) -> Result<Answer, Refusal> {
+    let words = words?;
     let mut reply = shared.reply.take();
     HOST.with(|host| host.call(&words.slices(), shared.protocol.get(), &mut reply));
     let answer = without_limit(lua, || convert::to_lua(lua, &shared.names, &reply));
@@ -107,7 +115,7 @@ struct Words(Vec<Word>);
 
 enum Word {
     Text(mlua::BorrowedBytes),
-    Number(Vec<u8>),
+    Copied(Vec<u8>),
 }
 
 impl Words {
@@ -119,12 +127,10 @@ impl Words {
         }
         let words = args.iter().map(|arg| match arg {
             Value::String(text) => Some(Word::Text(text.as_bytes())),
-            other => Some(Word::Number(number_text(number_of(other)?))),
+            other => Some(Word::Copied(number_text(number_of(other)?))),
         });
         let words: Option<Vec<Word>> = words.collect();
-        words.map(Words).ok_or_else(|| {
-            Refusal::reply("ERR Lua redis lib command arguments must be strings or integers")
-        })
+        words.map(Words).ok_or_else(not_words)
     }
 
     fn slices(&self) -> Vec<&[u8]> {
@@ -132,10 +138,14 @@ impl Words {
             .iter()
             .map(|word| match word {
                 Word::Text(text) => &text[..],
-                Word::Number(text) => &text[..],
+                Word::Copied(text) => &text[..],
             })
             .collect()
     }
+}
+
+fn not_words() -> Refusal {
+    Refusal::reply("ERR Lua redis lib command arguments must be strings or integers")
 }
 
 fn number_text(n: f64) -> Vec<u8> {
@@ -292,7 +302,8 @@ fn from_named(lua: &Lua, named: &Table) -> Result<WaitingFunction, Refusal> {
     let mut callback: Option<Function> = None;
     let mut description = None;
     let mut flags = FunctionFlags::default();
-    for (key, value) in &native::pairs(named)? {
+    for pair in native::pairs(named) {
+        let (key, value) = &pair?;
         let Value::String(key) = key else {
             return Err(unknown_argument());
         };
