@@ -2,6 +2,8 @@
 
 #[path = "main/binary.rs"]
 mod binary;
+#[path = "main/bitmaps.rs"]
+mod bitmaps;
 #[path = "main/blocking.rs"]
 mod blocking;
 #[path = "main/client_memory.rs"]
@@ -28,6 +30,8 @@ mod entries;
 mod faults;
 #[path = "main/fill.rs"]
 mod fill;
+#[path = "main/geo.rs"]
+mod geo;
 #[path = "main/hash_fields.rs"]
 mod hash_fields;
 #[path = "main/hashes.rs"]

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use mayfly::resp::output::Output;
 use mayfly::resp::reply::Protocol;
 use mayfly::script::{
-    Arguments, Host, Interpreter, LogLevel, ScriptId, Settings, Verdict, open,
+    Arguments, Host, Interpreter, LogLevel, ScriptId, Settings, Verdict, Words, open,
 };
 use std::cell::RefCell;
 
@@ -40,7 +40,7 @@ const BODY: &[u8] = b"\
 struct FuzzHost;
 
 impl Host for FuzzHost {
-    fn call(&mut self, _: &[&[u8]], _: Protocol, reply: &mut Vec<u8>) {
+    fn call(&mut self, _: &Words, _: Protocol, reply: &mut Output) {
         reply.extend(b"+OK\r\n");
     }
 
@@ -50,7 +50,7 @@ impl Host for FuzzHost {
         Verdict::Continue
     }
 
-    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
+    fn is_allowed(&mut self, _: &Words) -> Option<bool> {
         None
     }
 
@@ -73,9 +73,11 @@ thread_local! {
 fuzz_target!(|data: &[u8]| {
     LUA.with_borrow_mut(|(lua, id)| {
         let split = data.first().map_or(0, |byte| *byte % 32).to_string();
+        let args = [data.get(1..).unwrap_or_default(), split.as_bytes()];
         let arguments = Arguments {
-            keys: &[],
-            args: &[data.get(1..).unwrap_or_default(), split.as_bytes()],
+            all: &|at| args[at],
+            len: 2,
+            keys: 0,
             protocol: Protocol::Resp2,
         };
         let mut out = Output::default();

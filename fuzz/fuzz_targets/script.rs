@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use mayfly::resp::output::Output;
 use mayfly::resp::reply::Protocol;
 use mayfly::script::{
-    Arguments, Host, Interpreter, LogLevel, Settings, Verdict, open,
+    Arguments, Host, Interpreter, LogLevel, Settings, Verdict, Words, open,
 };
 use std::cell::RefCell;
 
@@ -26,9 +26,9 @@ struct FuzzHost {
 }
 
 impl Host for FuzzHost {
-    fn call(&mut self, args: &[&[u8]], _: Protocol, reply: &mut Vec<u8>) {
+    fn call(&mut self, command: &Words, _: Protocol, reply: &mut Output) {
         // The bytes of the last argument are the reply, well-formed or not.
-        reply.extend(*args.last().expect("there is a name at least"));
+        reply.extend(command.iter().last().expect("there is a name at least"));
     }
 
     fn log(&mut self, _: LogLevel, _: &[u8]) {}
@@ -54,9 +54,11 @@ fn run(lua: &mut dyn Interpreter, body: &[u8], protocol: Protocol) -> Vec<u8> {
     };
     let mut out = Output::default();
     out.set_limit(OUTPUT_BYTES_MAX);
+    let args = [b"key".as_slice(), b"1", b"value"];
     let arguments = Arguments {
-        keys: &[b"key"],
-        args: &[b"1", b"value"],
+        all: &|at| args[at],
+        len: 3,
+        keys: 1,
         protocol,
     };
     let mut host = FuzzHost { pauses: 0 };

@@ -3,7 +3,8 @@
 //! ```text
 //! table      what is known of commands: rows, and which keys they use how
 //! dispatch   the only way to a handler: look-ahead, admission, the call, whoever waits
-//! string, hash, list, set, zset, key, connection, transaction, pubsub, server    the families
+//! string, bitmap, hyperloglog, hash, list, set, zset, geo, key,
+//! connection, transaction, pubsub, script, server            the families
 //! ```
 //!
 //! A family exports the rows of its commands, each written beside its handler. A handler of kind
@@ -19,11 +20,17 @@ pub mod dispatch;
 
 pub mod string;
 
+pub mod bitmap;
+
+pub mod hyperloglog;
+
 pub mod hash;
 
 pub mod set;
 
 pub mod zset;
+
+pub mod geo;
 
 pub mod list;
 
@@ -52,10 +59,16 @@ pub const FAMILIES: &[&[Row]] = &[
     set::COMMANDS,
     string::increx::COMMANDS,
     string::compare::COMMANDS,
+    bitmap::COMMANDS,
+    bitmap::operate::COMMANDS,
+    bitmap::field::COMMANDS,
+    hyperloglog::COMMANDS,
     zset::COMMANDS,
     zset::range::COMMANDS,
     zset::pop::COMMANDS,
     zset::combine::COMMANDS,
+    geo::COMMANDS,
+    geo::search::COMMANDS,
     list::COMMANDS,
     key::COMMANDS,
     key::sort::COMMANDS,

@@ -179,7 +179,6 @@ const FOREGROUND: &str = "Mayfly stays in the foreground";
 const FREEING: &str = "big values are always freed piece by piece";
 const HASHING: &str = "hashes are seeded at random at each start";
 const HOUSEKEEPING: &str = "housekeeping looks after all clients each time, `hz` times a second";
-const HYPERLOGLOG: &str = "there are no HyperLogLogs yet";
 const IMPORT: &str = "expiry cannot be suspended for an import";
 const LISTS: &str = "lists are not compressed";
 const LOGGING: &str = "the log goes to a file or the standard output, in one form";
@@ -557,13 +556,6 @@ pub const ACCEPTED: &[Accepted] = &[
     ),
     row("hash-seed", Immutable, Text, "", HASHING),
     row("hide-user-data-from-log", Mutable, YesNo, "no", LOGGING),
-    row(
-        "hll-sparse-max-bytes",
-        Mutable,
-        Memory(0),
-        "3000",
-        HYPERLOGLOG,
-    ),
     row("ignore-warnings", Mutable, Text, "", LOGGING),
     row("import-mode", Mutable, Fixed, "no", IMPORT),
     row("io-threads", Immutable, Integer(1, 256), "1", ONE_THREAD),

@@ -123,6 +123,8 @@ pub struct Config {
     pub save: Vec<SavePoint>,
     /// Whether a failed save makes the server refuse writes.
     pub stop_writes_on_save_error: bool,
+    /// A sparse HyperLogLog becomes dense when it is longer, in bytes.
+    pub hll_sparse_bytes_max: u64,
     /// A script that runs longer, in ms, is one that others are told of; 0 is never.
     pub busy_reply_threshold_ms: u64,
     /// Which keyspace events are published.
@@ -194,6 +196,7 @@ impl Default for Config {
             dir: ".".into(),
             save: vec![point(3600, 1), point(300, 100), point(60, 10_000)],
             stop_writes_on_save_error: false,
+            hll_sparse_bytes_max: 3_000,
             busy_reply_threshold_ms: 5_000,
             notify_keyspace_events: NotifyFlags::NONE,
             hz: 10,

@@ -241,6 +241,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| memory_up_to(a, MEBIBYTE, BULK_BYTES_MAX).map(|v| c.bulk_bytes_max = v),
     },
     Setting {
+        name: "hll-sparse-max-bytes",
+        values: "BYTES",
+        help: "A HyperLogLog takes its dense form when its sparse one would be longer.",
+        access: Access::Mutable,
+        get: |c| c.hll_sparse_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.hll_sparse_bytes_max = v),
+    },
+    Setting {
         name: "maxmemory",
         values: "0",
         help: "Memory limit; there is none yet.",

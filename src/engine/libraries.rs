@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use super::scripts::{Library, Scripts};
 use crate::config::split_line;
 use crate::resp::error::CommandError;
+use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
-use crate::script::{Host, INSTRUCTIONS_PER_PAUSE, LoadError, LogLevel, Registered, Verdict};
+use crate::script::{
+    Host, INSTRUCTIONS_PER_PAUSE, LoadError, LogLevel, Registered, Verdict, Words,
+};
 
 /// Instructions that the code of a library may take when it is loaded: about half a second, as in
 /// Redis.
@@ -69,7 +72,7 @@ struct LoadHost {
 }
 
 impl Host for LoadHost {
-    fn call(&mut self, _: &[&[u8]], _: Protocol, reply: &mut Vec<u8>) {
+    fn call(&mut self, _: &Words, _: Protocol, reply: &mut Output) {
         // What calls this is not there while a library is loaded.
         reply.extend(b"-ERR redis.call is not available\r\n");
     }
@@ -87,7 +90,7 @@ impl Host for LoadHost {
         }
     }
 
-    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
+    fn is_allowed(&mut self, _: &Words) -> Option<bool> {
         Some(false)
     }
 

@@ -64,7 +64,10 @@ pub(super) enum Answer {
 }
 
 /// Makes a Lua value of one reply.
-pub(super) fn to_lua(lua: &Lua, names: &Names, bytes: &[u8]) -> Result<Answer, Refusal> {
+pub(super) fn to_lua(lua: &Lua, names: &Names, reply: &mut Output) -> Result<Answer, Refusal> {
+    let is_whole = reply.front().len() == reply.len();
+    let joined = (!is_whole).then(|| reply.take_all());
+    let bytes = joined.as_deref().unwrap_or_else(|| reply.front());
     if let [b'-', line @ .., b'\r', b'\n'] = bytes {
         return Ok(Answer::Error(line.to_vec()));
     }

@@ -1,6 +1,8 @@
 //! The interpreter: one state of Lua 5.1, made when the first script comes, and the scripts it
 //! holds.
 
+use std::ops::Range;
+
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, Table, Value};
 use slab::Slab;
@@ -204,10 +206,11 @@ fn run(
         Kind::Script => &sandbox.run_script,
         Kind::Function => &sandbox.run_function,
     };
+    let Arguments { all, len, keys, .. } = arguments;
     let lists = without_limit(&sandbox.lua, || {
-        let keys = list(&sandbox.lua, arguments.keys)?;
-        let args = list(&sandbox.lua, arguments.args)?;
-        Ok((sandbox.functions.raw_get(id.0 + 1)?, keys, args))
+        let list = |items: Range<usize>| list(&sandbox.lua, items.map(all));
+        let function: Function = sandbox.functions.raw_get(id.0 + 1)?;
+        Ok((function, list(0..keys)?, list(keys..len)?))
     });
     let result = lists.and_then(|(function, keys, args): (Function, Table, Table)| {
         let call = || runner.call::<(bool, Value)>((function, keys, args));
@@ -229,7 +232,15 @@ fn run(
     })
 }
 
-fn list(lua: &Lua, items: &[&[u8]]) -> mlua::Result<Table> {
+/// An array of strings.
+fn list<'a>(lua: &Lua, items: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+    let items: Vec<&[u8]> = items.collect();
+    // What is text goes to Lua's stack without a stop.
+    let texts = items.iter().map(|item| std::str::from_utf8(item).ok());
+    if let Some(texts) = texts.collect::<Option<Vec<&str>>>() {
+        return lua.create_sequence_from(texts);
+    }
+    // Other strings would be held here, each in one of 8,000 places.
     let table = lua.create_table_with_capacity(items.len(), 0)?;
     for (at, item) in items.iter().enumerate() {
         table.raw_set(at + 1, lua.create_string(item)?)?;

@@ -25,6 +25,7 @@
 
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
+use crate::resp::request::{ArgRange, Source};
 
 #[cfg(feature = "scripting")]
 mod convert;
@@ -43,9 +44,9 @@ mod sandbox;
 
 /// What a script may ask of the server, lent for one run.
 pub trait Host {
-    /// Runs a command and appends its reply, in `protocol`, to `reply`. The command is refused by
-    /// an error in the reply.
-    fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>);
+    /// Runs a command and appends its reply, in `protocol`, to `reply`, which is empty. The command
+    /// is refused by an error in the reply.
+    fn call(&mut self, command: &Words, protocol: Protocol, reply: &mut Output);
 
     /// Writes a line to the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);
@@ -54,11 +55,63 @@ pub trait Host {
     fn pause(&mut self) -> Verdict;
 
     /// Whether the user who runs the script may run a command; None if there is no such command.
-    fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool>;
+    fn is_allowed(&mut self, command: &Words) -> Option<bool>;
 
     /// `redis.set_repl`: where the effects of the following commands go, an OR of [`REPL_AOF`] and
     /// [`REPL_REPLICA`].
     fn set_replication(&mut self, targets: u8);
+}
+
+/// A command with its arguments, one after another in a buffer that is used again.
+#[derive(Default)]
+pub struct Words {
+    bytes: Vec<u8>,
+    ranges: Vec<ArgRange>,
+}
+
+impl Words {
+    /// Longest that a command may be, in bytes.
+    pub const BYTES_MAX: usize = 1 << 30;
+    /// Room that is kept for the next command, in bytes.
+    const KEPT_BYTES: usize = 64 * 1024;
+
+    /// Adds a word; false if that makes the command too long.
+    pub fn push(&mut self, word: &[u8]) -> bool {
+        if word.len() > Words::BYTES_MAX - self.bytes.len() {
+            return false;
+        }
+        self.ranges.push(ArgRange {
+            start: self.bytes.len() as u32,
+            len: word.len() as u32,
+        });
+        self.bytes.extend_from_slice(word);
+        true
+    }
+
+    /// Forgets the command.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(Words::KEPT_BYTES);
+        self.ranges
+            .shrink_to(Words::KEPT_BYTES / size_of::<ArgRange>());
+    }
+
+    /// What the words are ranges of.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where they are.
+    pub fn ranges(&self) -> &[ArgRange] {
+        &self.ranges
+    }
+
+    /// The words.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let source = Source::from(self.bytes.as_slice());
+        self.ranges.iter().map(move |range| range.of(source))
+    }
 }
 
 /// How many instructions of Lua are run between two calls of [`Host::pause`]: a tenth of a
@@ -226,12 +279,14 @@ pub trait Interpreter {
 }
 
 /// What a script is run with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Arguments<'a> {
-    /// KEYS
-    pub keys: &'a [&'a [u8]],
-    /// ARGV
-    pub args: &'a [&'a [u8]],
+    /// All, the keys first.
+    pub all: &'a dyn Fn(usize) -> &'a [u8],
+    /// How many of them there are.
+    pub len: usize,
+    /// How many are keys: KEYS; the others are ARGV.
+    pub keys: usize,
     /// What the client speaks.
     pub protocol: Protocol,
 }

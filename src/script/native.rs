@@ -89,6 +89,19 @@ pub(super) fn register(
     table.raw_set(name, function(lua, name, f)?)
 }
 
+/// The same of a function that gives one value.
+pub(super) fn register_single(
+    lua: &Lua,
+    table: &Table,
+    name: &'static str,
+    f: impl Fn(&Lua, &[Value]) -> Result<Value, Refusal> + 'static,
+) -> mlua::Result<()> {
+    let function = lua.create_function(move |lua, args: Variadic<Value>| {
+        f(lua, &args).map_err(|refusal| raised(lua, name, refusal))
+    })?;
+    table.raw_set(name, function)
+}
+
 fn function(
     lua: &Lua,
     name: &'static str,

@@ -561,7 +561,6 @@ local load_server = setmetatable({
 }, { __index = missing })
 for _, name in ipairs({
   "LOG_DEBUG", "LOG_NOTICE", "LOG_VERBOSE", "LOG_WARNING", "REDIS_VERSION", "REDIS_VERSION_NUM",
-  "SERVER_NAME", "SERVER_VERSION", "SERVER_VERSION_NUM",
 }) do
   load_server[name] = native.constants[name]
 end
@@ -592,9 +591,19 @@ local function run_script(f, keys, args)
   return xpcall(f, handler)
 end
 
+-- What is called next, as what xpcall calls gets no arguments.
+local called, called_keys, called_args
+
+local function call_function()
+  local f, keys, args = called, called_keys, called_args
+  called, called_keys, called_args = nil, nil, nil
+  return f(keys, args)
+end
+
 local function run_function(f, keys, args)
   begin(for_functions)
-  return xpcall(function() return f(keys, args) end, handler)
+  called, called_keys, called_args = f, keys, args
+  return xpcall(call_function, handler)
 end
 
 local function run_load(f)

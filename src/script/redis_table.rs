@@ -10,7 +10,7 @@ use super::native::{
     self, Outcome, Refusal, exact_integer, number, number_of, register, string, truncated,
 };
 use super::sandbox::{HOST, Shared, WaitingFunction, without_limit};
-use super::{FunctionFlags, LogLevel, REPL_AOF, REPL_REPLICA, Settings};
+use super::{FunctionFlags, LogLevel, REPL_AOF, REPL_REPLICA, Settings, Words};
 use crate::resp::reply::Protocol;
 use crate::value::number::format_f64;
 
@@ -54,16 +54,33 @@ fn constants(lua: &Lua, settings: &Settings) -> mlua::Result<Table> {
 
 fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Result<()> {
     let place = Rc::clone(shared);
-    register(lua, functions, "call", move |lua, args| {
-        call(lua, Words::new(args), &place)
+    native::register_single(lua, functions, "call", move |lua, args| {
+        match call(lua, args, &place)? {
+            Answer::Value(value) => Ok(value),
+            Answer::Error(line) => Err(Refusal::Reply {
+                line,
+                is_of_command: true,
+            }),
+        }
     })?;
     let place = Rc::clone(shared);
-    register(lua, functions, "pcall", move |lua, args| {
-        pcall(lua, Words::new(args), &place)
+    native::register_single(lua, functions, "pcall", move |lua, args| {
+        let (line, is_of_command) = match call(lua, args, &place) {
+            Ok(Answer::Value(value)) => return Ok(value),
+            Ok(Answer::Error(line)) => (line, true),
+            Err(Refusal::Reply {
+                line,
+                is_of_command,
+            }) => (line, is_of_command),
+            Err(other) => return Err(other),
+        };
+        let table = native::error_table(lua, &line, is_of_command)?;
+        Ok(Value::Table(table))
     })?;
     register(lua, functions, "acl_check_cmd", |_, args| {
-        let words = Words::new(args)?;
-        match HOST.with(|host| host.is_allowed(&words.slices())) {
+        let mut words = Words::default();
+        fill(&mut words, args)?;
+        match HOST.with(|host| host.is_allowed(&words)) {
             Some(is_allowed) => Ok(vec![Value::Boolean(is_allowed)]),
             None => Err(Refusal::reply(
                 "ERR Invalid command passed to redis.acl_check_cmd()",
@@ -72,80 +89,44 @@ fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Resu
     })
 }
 
-fn call(lua: &Lua, words: Result<Words, Refusal>, shared: &Shared) -> Outcome {
-    match answer(lua, words, shared)? {
-        Answer::Value(value) => Ok(vec![value]),
-        Answer::Error(line) => Err(Refusal::Reply {
-            line,
-            is_of_command: true,
-        }),
-    }
-}
-
-fn pcall(lua: &Lua, words: Result<Words, Refusal>, shared: &Shared) -> Outcome {
-    let (line, is_of_command) = match answer(lua, words, shared) {
-        Ok(Answer::Value(value)) => return Ok(vec![value]),
-        Ok(Answer::Error(line)) => (line, true),
-        Err(Refusal::Reply {
-            line,
-            is_of_command,
-        }) => (line, is_of_command),
-        Err(other) => return Err(other),
-    };
-    let table = native::error_table(lua, &line, is_of_command)?;
-    Ok(vec![Value::Table(table)])
-}
-
-fn answer(lua: &Lua, words: Result<Words, Refusal>, shared: &Shared) -> Result<Answer, Refusal> {
-    let words = words?;
-    let mut reply = shared.reply.take();
-    HOST.with(|host| host.call(&words.slices(), shared.protocol.get(), &mut reply));
-    let answer = without_limit(lua, || convert::to_lua(lua, &shared.names, &reply));
+fn call(lua: &Lua, args: &[Value], shared: &Shared) -> Result<Answer, Refusal> {
+    let (mut words, mut reply) = (shared.words.take(), shared.answer.take());
+    let answer = fill(&mut words, args).and_then(|()| {
+        let protocol = shared.protocol.get();
+        HOST.with(|host| host.call(&words, protocol, &mut reply));
+        without_limit(lua, || convert::to_lua(lua, &shared.names, &mut reply))
+    });
+    words.clear();
+    shared.words.set(words);
     reply.clear();
-    reply.shrink_to(REPLY_CAPACITY_MAX);
-    shared.reply.set(reply);
+    shared.answer.set(reply);
     answer
 }
 
-/// The buffer of replies keeps no more room than this between calls, in bytes.
-const REPLY_CAPACITY_MAX: usize = 64 * 1024;
-
-/// The arguments of a command: strings, and numbers as text.
-struct Words(Vec<Word>);
-
-enum Word {
-    Text(mlua::BorrowedBytes),
-    Copied(Vec<u8>),
-}
-
-impl Words {
-    fn new(args: &[Value]) -> Result<Words, Refusal> {
-        if args.is_empty() {
-            return Err(Refusal::reply(
-                "ERR Please specify at least one argument for this redis lib call",
-            ));
+/// Makes a command of values: of strings, and of numbers as text.
+fn fill(words: &mut Words, args: &[Value]) -> Result<(), Refusal> {
+    if args.is_empty() {
+        return Err(Refusal::reply(
+            "ERR Please specify at least one argument for this redis lib call",
+        ));
+    }
+    for arg in args {
+        let has_room = match arg {
+            Value::String(text) => words.push(&text.as_bytes()),
+            other => match number_of(other) {
+                Some(number) => words.push(&number_text(number)),
+                None => {
+                    return Err(Refusal::reply(
+                        "ERR Lua redis lib command arguments must be strings or integers",
+                    ));
+                }
+            },
+        };
+        if !has_room {
+            return Err(native::too_large());
         }
-        let words = args.iter().map(|arg| match arg {
-            Value::String(text) => Some(Word::Text(text.as_bytes())),
-            other => Some(Word::Copied(number_text(number_of(other)?))),
-        });
-        let words: Option<Vec<Word>> = words.collect();
-        words.map(Words).ok_or_else(not_words)
     }
-
-    fn slices(&self) -> Vec<&[u8]> {
-        self.0
-            .iter()
-            .map(|word| match word {
-                Word::Text(text) => &text[..],
-                Word::Copied(text) => &text[..],
-            })
-            .collect()
-    }
-}
-
-fn not_words() -> Refusal {
-    Refusal::reply("ERR Lua redis lib command arguments must be strings or integers")
+    Ok(())
 }
 
 fn number_text(n: f64) -> Vec<u8> {

@@ -7,8 +7,8 @@
 //! `debug`, `getfenv`, `setfenv`, `newproxy`, `require` or `print`.
 //!
 //! The host is lent through a variable of the thread (`HOST`), which is set for the time of a
-//! run. A function made anew for each run (mlua's scopes) would need no variable, but costs as
-//! much as a whole small script.
+//! run. A function made anew for each run (mlua's scopes) would need no variable, but a run
+//! would make and drop two functions for it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,7 +20,8 @@ use super::convert::Names;
 use super::lib::cjson::Config;
 use super::lib::{bit, cjson, cmsgpack, packing};
 use super::native::{Outcome, PRELUDE_NAME, Refusal, number, place, plain, register, truncated};
-use super::{FunctionFlags, Host, INSTRUCTIONS_PER_PAUSE, Settings, Verdict, redis_table};
+use super::{FunctionFlags, Host, INSTRUCTIONS_PER_PAUSE, Settings, Verdict, Words, redis_table};
+use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
 
 /// The longest pattern, in bytes: the matcher calls itself for each item of it.
@@ -46,8 +47,9 @@ pub(super) struct Shared {
     pub(super) protocol: Cell<Protocol>,
     /// The settings of `cjson`, for this run.
     pub(super) cjson: Rc<Cell<Config>>,
-    /// A buffer for replies of commands.
-    pub(super) reply: Cell<Vec<u8>>,
+    /// Buffers for commands and their replies.
+    pub(super) words: Cell<Words>,
+    pub(super) answer: Cell<Output>,
     /// The functions of the library that is being loaded.
     pub(super) registered: RefCell<Option<Vec<WaitingFunction>>>,
     /// Why the script that runs is being ended.
@@ -91,7 +93,8 @@ impl Sandbox {
             names: Names::new(&lua)?,
             protocol: Cell::default(),
             cjson: Rc::default(),
-            reply: Cell::default(),
+            words: Cell::default(),
+            answer: Cell::default(),
             registered: RefCell::default(),
             killed: RefCell::default(),
             random: Cell::default(),

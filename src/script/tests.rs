@@ -18,7 +18,8 @@ struct FakeHost {
 }
 
 impl Host for FakeHost {
-    fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
+    fn call(&mut self, command: &Words, protocol: Protocol, reply: &mut Output) {
+        let args: Vec<&[u8]> = command.iter().collect();
         let null: &[u8] = match protocol {
             Protocol::Resp2 => b"$-1\r\n",
             Protocol::Resp3 => b"_\r\n",
@@ -52,7 +53,7 @@ impl Host for FakeHost {
             (b"raw", [bytes]) => bytes.to_vec(),
             _ => b"-ERR Unknown Redis command called from script\r\n".to_vec(),
         };
-        reply.extend(answer);
+        reply.extend(&answer);
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
@@ -70,8 +71,8 @@ impl Host for FakeHost {
         }
     }
 
-    fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
-        (args[0] != b"nosuch").then_some(true)
+    fn is_allowed(&mut self, command: &Words) -> Option<bool> {
+        (command.iter().next() != Some(b"nosuch")).then_some(true)
     }
 
     fn set_replication(&mut self, targets: u8) {
@@ -110,8 +111,9 @@ impl Bench {
             }
             Ok(id) => {
                 let arguments = Arguments {
-                    keys: &[],
-                    args: &[],
+                    all: &|_| b"",
+                    len: 0,
+                    keys: 0,
                     protocol,
                 };
                 if let Err(failure) = self.lua.run(id, arguments, &mut self.host, &mut out) {
@@ -341,9 +343,11 @@ fn keys_and_arguments_are_those_of_the_run() {
     let body = b"KEYS[3] = 'x' return {KEYS[1], ARGV[1], ARGV[2], #KEYS}";
     let id = bench.lua.compile(b"sha", body).expect("it is Lua");
     for _ in 0..2 {
+        let all = [b"k".as_slice(), b"l", b"\0", b"b"];
         let arguments = Arguments {
-            keys: &[b"k", b"l"],
-            args: &[b"\0", b"b"],
+            all: &|at| all[at],
+            len: 4,
+            keys: 2,
             protocol: Protocol::Resp2,
         };
         let mut out = Output::default();
@@ -382,8 +386,9 @@ fn a_library_registers_functions() {
     assert_eq!(flags, ["no-writes", "allow-oom"]);
     let mut run = |at: usize| {
         let arguments = Arguments {
-            keys: &[b"k"],
-            args: &[b"v"],
+            all: &|at| [b"k".as_slice(), b"v"][at],
+            len: 2,
+            keys: 1,
             protocol: Protocol::Resp2,
         };
         let mut out = Output::default();

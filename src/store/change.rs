@@ -29,6 +29,8 @@ events! {
     SET STRING "set";
     APPEND STRING "append";
     SETRANGE STRING "setrange";
+    SETBIT STRING "setbit";
+    PFADD STRING "pfadd";
     INCRBY STRING "incrby";
     INCRBYFLOAT STRING "incrbyfloat";
     DEL GENERIC "del";
@@ -66,6 +68,8 @@ events! {
     ZUNIONSTORE ZSET "zunionstore";
     ZINTERSTORE ZSET "zinterstore";
     ZDIFFSTORE ZSET "zdiffstore";
+    GEOSEARCHSTORE ZSET "geosearchstore";
+    GEORADIUSSTORE ZSET "georadiusstore";
     HSET HASH "hset";
     HINCRBY HASH "hincrby";
     HINCRBYFLOAT HASH "hincrbyfloat";

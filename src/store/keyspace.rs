@@ -89,6 +89,8 @@ pub struct Keyspace {
     pub past_is_expired: bool,
     /// Longer no string may become, in bytes.
     pub string_bytes_max: usize,
+    /// A sparse HyperLogLog becomes dense when it is longer, in bytes.
+    pub sparse_bytes_max: usize,
     /// When small collections become big ones.
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
@@ -122,6 +124,7 @@ impl Keyspace {
             is_frozen: false,
             past_is_expired: false,
             string_bytes_max: BULK_BYTES_MAX as usize,
+            sparse_bytes_max: Config::default().hll_sparse_bytes_max as usize,
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             missed: Cell::default(),

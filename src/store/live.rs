@@ -61,6 +61,11 @@ impl Live<'_> {
         self.db
     }
 
+    /// A sparse HyperLogLog becomes dense when it is longer, in bytes.
+    pub fn sparse_bytes_max(&self) -> usize {
+        self.space.sparse_bytes_max
+    }
+
     /// Longer no string may become, in bytes.
     pub fn string_bytes_max(&self) -> usize {
         self.space.string_bytes_max
@@ -266,6 +271,11 @@ impl Live<'_> {
         {
             self.space.stats.expired_lazily += 1;
         }
+    }
+
+    /// Counts a change of a value that means the same as before, of which nobody is told.
+    pub fn altered(&mut self) {
+        self.space.changes.count(1);
     }
 
     /// Records that the command changed a key, and counts one change.

@@ -5,9 +5,12 @@
 //! values are read from and printed as: integers, doubles, the 80-bit arithmetic of INCRBYFLOAT,
 //! and glob patterns; and the hash that places keys.
 
+pub mod bits;
 pub mod dated;
+pub mod geo;
 pub mod glob;
 pub mod hash;
+pub mod hyperloglog;
 pub mod intset;
 pub mod list;
 pub mod long_double;

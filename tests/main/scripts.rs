@@ -320,6 +320,9 @@ fn tables_of_many_strings() {
     assert_eq!(eval(&mut sim, &packed, &[]), ":20000 ");
     let reply = eval(&mut sim, &format!("{begin} return {{map = t}}"), &[]);
     assert!(reply.starts_with("*40000 $"), "{}", &reply[..40]);
+    let mut request: Vec<&[u8]> = vec![b"eval", b"return #ARGV", b"0"];
+    request.resize(10_003, b"\xff");
+    assert_eq!(sim.ask(&request), b":10000\r\n");
     let many = "local t = {} for i = 1, 7900 do t[i] = 'k' .. i end
         return #redis.call('mget', unpack(t))";
     assert_eq!(eval(&mut sim, many, &[]), ":7900 ");

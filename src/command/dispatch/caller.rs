@@ -24,6 +24,8 @@ pub struct Caller<'a> {
     /// Whether the command may wait for something, and its reply come later. One that is part of
     /// something greater, such as a transaction, may not, and time stands still for it.
     pub may_wait: bool,
+    /// The command says that it took long, so that the time is read anew.
+    pub took_long: bool,
     /// Where they go.
     pub sink: &'a mut Output,
     /// Where it is called from.
@@ -44,6 +46,7 @@ impl<'a> Caller<'a> {
             db: session.db,
             protocol: session.protocol,
             may_wait: true,
+            took_long: false,
             sink,
             outside,
         }

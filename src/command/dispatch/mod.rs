@@ -302,6 +302,7 @@ fn execute(
                 call(engine, caller, number, args);
                 let written = caller.sink.len_since(mark);
                 if entry.is(flag::LONG)
+                    || caller.took_long
                     || args.len() > ARGUMENTS_SHORT
                     || written > REPLY_BYTES_SHORT
                 {

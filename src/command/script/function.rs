@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::payload::{self, Fault};
-use super::run::{Body, run};
+use super::run::{Body, Name, run};
 use super::{EVAL_CATEGORIES, EVAL_FLAGS, FLUSH_TYPE, READ, WRITTEN, call_args, keys, kill};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
@@ -230,8 +230,7 @@ fn call_function(
     args.integer(2).map_err(bad_number)?;
     let body = Body {
         id: function.id,
-        name: args.get(1),
-        is_function: true,
+        name: Name::Function(args.get(1)),
         flags: Some(function.flags),
         is_read_only,
     };

@@ -19,10 +19,9 @@ use crate::engine::Engine;
 use crate::engine::scripts::{ScriptKey, digest_of, hex, parse_digest};
 use crate::resp::error::CommandError;
 use crate::script::FunctionFlags;
-use run::{Body, run};
+use run::{Body, Name, run};
 
-const EVAL_FLAGS: u32 =
-    flag::NOSCRIPT | flag::SKIP_MONITOR | flag::STALE | flag::NO_MANDATORY_KEYS | flag::LONG;
+const EVAL_FLAGS: u32 = flag::NOSCRIPT | flag::SKIP_MONITOR | flag::STALE | flag::NO_MANDATORY_KEYS;
 const EVAL_CATEGORIES: u32 = category::SLOW | category::SCRIPTING;
 const COMPLEXITY: &str = "That of the script";
 
@@ -269,11 +268,9 @@ fn run_script(
 ) -> Result<(), CommandError> {
     engine.scripts.note_use(key);
     let script = engine.scripts.script(key);
-    let name = hex(&script.digest);
     let body = Body {
         id: script.id,
-        name: &name,
-        is_function: false,
+        name: Name::Script(script.digest),
         flags: script.flags,
         is_read_only,
     };
@@ -287,7 +284,7 @@ fn run_text(
     is_read_only: bool,
 ) -> Result<(), CommandError> {
     // What is wrong with the keys is said before anything about the script.
-    run::keys_and_args(args)?;
+    run::number_of_keys(args)?;
     let body = args.get(1);
     let key = match engine.scripts.find_text(body) {
         Some(key) => key,

@@ -13,42 +13,41 @@ use crate::command::dispatch::caller::Caller;
 use crate::command::table::row::flag;
 use crate::command::table::{Entry, table};
 use crate::engine::Engine;
-use crate::engine::scripts::Running;
+use crate::engine::scripts::{Digest, Running, hex};
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
-use crate::resp::request::{ArgRange, Source};
-use crate::script::{Arguments, FunctionFlags, Host, LogLevel, ScriptId, Verdict};
+use crate::resp::request::Source;
+use crate::script::{Arguments, FunctionFlags, Host, LogLevel, ScriptId, Verdict, Words};
 
 /// How often others are attended to while a script takes long, in microseconds.
 const ATTEND_EVERY_US: u64 = 10_000;
-/// Room for the arguments of a command that is kept for the next one.
-const ARGUMENTS_KEPT_BYTES: usize = 64 * 1024;
+/// A script that calls no more commands than this, and is never asked to pause, takes microseconds.
+const CALLS_SHORT: u32 = 16;
+
+/// What a script or function is called.
+pub(super) enum Name<'a> {
+    Script(Digest),
+    Function(&'a [u8]),
+}
 
 /// What is run.
 pub(super) struct Body<'a> {
     pub id: ScriptId,
-    /// The name of a function, the digest of a script.
-    pub name: &'a [u8],
-    pub is_function: bool,
+    pub name: Name<'a>,
     /// What it says about itself; none of a script that says nothing.
     pub flags: Option<FunctionFlags>,
     /// It was called by a command that promises not to write.
     pub is_read_only: bool,
 }
 
-type Strings<'a> = Vec<&'a [u8]>;
-
-/// KEYS and ARGV of a command with the number of keys at argument 2.
+/// The number of keys, argument 2, of a command whose keys and arguments follow it.
 ///
 /// # Errors
 /// If it is no number, or none of as many keys as follow.
-pub(super) fn keys_and_args<'a>(
-    args: Args<'a>,
-) -> Result<(Strings<'a>, Strings<'a>), CommandError> {
-    let keys = args.integer(2)?;
-    let Ok(keys) = usize::try_from(keys) else {
+pub(super) fn number_of_keys(args: Args<'_>) -> Result<usize, CommandError> {
+    let Ok(keys) = usize::try_from(args.integer(2)?) else {
         return Err(CommandError::text("ERR Number of keys can't be negative"));
     };
     if keys > args.len() - 3 {
@@ -56,9 +55,7 @@ pub(super) fn keys_and_args<'a>(
             "ERR Number of keys can't be greater than number of args",
         ));
     }
-    let mut all = args.from(3);
-    let keys = all.by_ref().take(keys).collect();
-    Ok((keys, all.collect()))
+    Ok(keys)
 }
 
 /// Runs it; the reply is its value.
@@ -71,7 +68,7 @@ pub(super) fn run(
     args: Args<'_>,
     body: Body<'_>,
 ) -> Result<(), CommandError> {
-    let (keys, argv) = keys_and_args(args)?;
+    let keys = number_of_keys(args)?;
     let may_write = body
         .flags
         .is_none_or(|flags| !flags.contains(FunctionFlags::NO_WRITES));
@@ -98,20 +95,21 @@ pub(super) fn run(
         attended_us: started_us,
         has_written: false,
         has_counted_error: false,
-        buffer: Vec::new(),
-        ranges: Vec::new(),
-        sink: Output::default(),
+        calls: 0,
+        pauses: 0,
         outside: &mut *caller.outside,
         engine,
     };
     let arguments = Arguments {
-        keys: &keys,
-        args: &argv,
+        all: &|at| args.get(at + 3),
+        len: args.len() - 3,
+        keys,
         protocol: caller.protocol,
     };
     let mark = caller.sink.mark();
     let result = interpreter.run(body.id, arguments, &mut host, caller.sink);
     let has_counted_error = host.has_counted_error;
+    caller.took_long |= host.pauses > 0 || host.calls > CALLS_SHORT;
     engine.scripts.give_back(interpreter);
     engine.scripts.running = None;
     engine.busy = None;
@@ -154,10 +152,10 @@ struct RunHost<'r> {
     attended_us: u64,
     has_written: bool,
     has_counted_error: bool,
-    /// The command it calls, and its reply.
-    buffer: Vec<u8>,
-    ranges: Vec<ArgRange>,
-    sink: Output,
+    /// Commands it has called.
+    calls: u32,
+    /// How often it was asked whether it may go on.
+    pauses: u32,
 }
 
 impl RunHost<'_> {
@@ -206,11 +204,14 @@ impl RunHost<'_> {
     fn begin_busy(&mut self) {
         self.engine.busy = Some(self.session);
         self.engine.scripts.running = Some(Running {
-            name: self.body.name.to_vec(),
+            name: match self.body.name {
+                Name::Script(digest) => hex(&digest).to_vec(),
+                Name::Function(name) => name.to_vec(),
+            },
             command: self.request.from(0).map(<[u8]>::to_vec).collect(),
             started_us: self.started_us,
             now_us: self.attended_us,
-            is_function: self.body.is_function,
+            is_function: matches!(self.body.name, Name::Function(_)),
             has_written: self.has_written,
             is_killed: false,
         });
@@ -225,19 +226,9 @@ impl RunHost<'_> {
 }
 
 impl Host for RunHost<'_> {
-    fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
-        let (mut buffer, mut ranges) = (
-            std::mem::take(&mut self.buffer),
-            std::mem::take(&mut self.ranges),
-        );
-        for arg in args {
-            ranges.push(ArgRange {
-                start: buffer.len() as u32,
-                len: arg.len() as u32,
-            });
-            buffer.extend_from_slice(arg);
-        }
-        let args = Args::new(Source::from(buffer.as_slice()), &ranges);
+    fn call(&mut self, command: &Words, protocol: Protocol, reply: &mut Output) {
+        let args = Args::new(Source::from(command.bytes()), command.ranges());
+        self.calls += 1;
         match self.admit(args) {
             Ok(number) => {
                 self.note_written(table().entry(number));
@@ -247,7 +238,8 @@ impl Host for RunHost<'_> {
                     db: self.db,
                     protocol,
                     may_wait: false,
-                    sink: &mut self.sink,
+                    took_long: false,
+                    sink: reply,
                     outside: &mut *self.outside,
                 };
                 call(self.engine, &mut caller, number, args);
@@ -260,15 +252,10 @@ impl Host for RunHost<'_> {
                     self.engine.metrics.command(number).rejected += 1;
                 }
                 self.engine.metrics.error(&line);
-                Reply::new(&mut self.sink, protocol).error(&line);
+                Reply::new(reply, protocol).error(&line);
             }
         }
-        self.has_counted_error |= self.sink.front().first() == Some(&b'-');
-        self.sink.move_to(reply);
-        buffer.clear();
-        buffer.shrink_to(ARGUMENTS_KEPT_BYTES);
-        ranges.clear();
-        (self.buffer, self.ranges) = (buffer, ranges);
+        self.has_counted_error |= reply.front().first() == Some(&b'-');
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
@@ -276,6 +263,7 @@ impl Host for RunHost<'_> {
     }
 
     fn pause(&mut self) -> Verdict {
+        self.pauses += 1;
         let now_us = self.outside.read().monotonic_us;
         let threshold_us = self
             .engine
@@ -300,7 +288,7 @@ impl Host for RunHost<'_> {
         if !is_killed && self.engine.exit.is_none() {
             return Verdict::Continue;
         }
-        let text = if self.body.is_function {
+        let text = if let Name::Function(_) = self.body.name {
             "ERR Error running script (user_function): Script killed by user with FUNCTION KILL."
         } else {
             "ERR Error running script (user_script): Script killed by user with SCRIPT KILL."
@@ -308,12 +296,15 @@ impl Host for RunHost<'_> {
         Verdict::Kill(text.as_bytes().to_vec())
     }
 
-    fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
+    fn is_allowed(&mut self, command: &Words) -> Option<bool> {
         // The one user may run everything.
-        let number = table().find(args.first()?)?;
-        let is_there = table().entry(number).row.subcommands.is_empty()
-            || args.len() == 1
-            || table().find_subcommand(number, args[1]).is_some();
+        let mut words = command.iter();
+        let number = table().find(words.next()?)?;
+        let is_container = !table().entry(number).row.subcommands.is_empty();
+        let is_there = match words.next().filter(|_| is_container) {
+            Some(name) => table().find_subcommand(number, name).is_some(),
+            None => true,
+        };
         is_there.then_some(true)
     }
 

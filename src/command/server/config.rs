@@ -155,6 +155,7 @@ pub fn apply_all(engine: &mut Engine) {
     let effort = engine.config.active_expire_effort;
     engine.jobs.pacer.set_effort(effort as u8);
     engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
+    engine.keyspace.sparse_bytes_max = engine.config.hll_sparse_bytes_max as usize;
     engine.keyspace.limits = Limits::new(&engine.config);
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }

@@ -201,18 +201,18 @@ const AGGREGATE: &[Arg] = &[
 
 /// Members and scores on their way into a reply or a key.
 #[derive(Default)]
-pub(super) struct Records {
+pub(in crate::command) struct Records {
     members: StringList,
     scores: Vec<f64>,
 }
 
 impl Records {
-    pub(super) fn push(&mut self, member: &[u8], score: f64) {
+    pub(in crate::command) fn push(&mut self, member: &[u8], score: f64) {
         self.members.push(member);
         self.scores.push(score);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::command) fn len(&self) -> usize {
         self.scores.len()
     }
 
@@ -220,7 +220,7 @@ impl Records {
         (self.members.get(index), self.scores[index])
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], f64)> {
+    pub(in crate::command) fn iter(&self) -> impl Iterator<Item = (&[u8], f64)> {
         (0..self.len()).map(|index| self.get(index))
     }
 
@@ -238,7 +238,7 @@ impl Records {
 
 /// Writes a sorted set of these members over whatever a key holds, or removes the key if there are
 /// none; answers how many there are.
-pub(super) fn store(
+pub(in crate::command) fn store(
     live: &mut Live<'_>,
     key: &[u8],
     records: &Records,

@@ -333,12 +333,12 @@ pub(super) fn member_interval<'a>(
 
 /// Options of ZADD.
 #[derive(Clone, Copy, Default)]
-struct AddOptions {
-    if_absent: bool,
-    if_present: bool,
+pub(super) struct AddOptions {
+    pub(super) if_absent: bool,
+    pub(super) if_present: bool,
     if_greater: bool,
     if_less: bool,
-    counts_changes: bool,
+    pub(super) counts_changes: bool,
     increments: bool,
 }
 
@@ -429,11 +429,24 @@ fn add(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let (options, first) = AddOptions::parse(args, increments)?;
-    let scores: Vec<f64> = (first..args.len())
+    let records: Vec<(&[u8], f64)> = (first..args.len())
         .step_by(2)
-        .map(|index| parse_f64(args.get(index)).ok_or(CommandError::NotAFloat))
-        .collect::<Result<_, _>>()?;
-    let key = args.get(1);
+        .map(|index| {
+            let score = parse_f64(args.get(index)).ok_or(CommandError::NotAFloat)?;
+            Ok((args.get(index + 1), score))
+        })
+        .collect::<Result<_, CommandError>>()?;
+    put_all(live, args.get(1), &options, &records, reply)
+}
+
+/// Gives members these scores as the options say, reports it and answers.
+pub(super) fn put_all(
+    live: &mut Live<'_>,
+    key: &[u8],
+    options: &AddOptions,
+    records: &[(&[u8], f64)],
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
     let zset = if options.if_present {
         live.zset_mut(key)?
     } else {
@@ -441,9 +454,9 @@ fn add(
     };
     let (mut added, mut changed, mut last) = (0, 0, None);
     if let Some(mut zset) = zset {
-        zset.prepare(scores.len());
-        for (member_at, &score) in (first + 1..).step_by(2).zip(&scores) {
-            last = options.put(&mut zset, args.get(member_at), score)?;
+        zset.prepare(records.len());
+        for &(member, score) in records {
+            last = options.put(&mut zset, member, score)?;
             match last {
                 Some((Outcome::Added, _)) => added += 1,
                 Some((Outcome::Changed, _)) => changed += 1,

@@ -1,0 +1,147 @@
+//! Bits of strings, and HyperLogLogs, which are strings of a form.
+
+use mayfly::config::Permission;
+
+use crate::sim::{Sim, TempDir};
+
+const OFFSET: &str = "{bit offset is not an integer or out of range}";
+
+#[test]
+fn bits_are_set_and_read() {
+    let mut sim = Sim::new();
+    sim.script(&format!(
+        "setbit k -1 1                    => {OFFSET}
+        setbit k 4294967296 1            => {OFFSET}
+        getbit k 4294967296              => {OFFSET}
+        setbit k 0 2                     => {{bit is not an integer or out of range}}
+        setbit k 7 1                     => :0
+        setbit k 7 1                     => :1
+        get k                            => $1 \u{1}
+        setbit k 7 0                     => :1
+        getbit k 100                     => :0
+        getbit nokey 4294967295          => :0
+        exists nokey                     => :0
+        setbit k 4294967295 1            => :0
+        strlen k                         => :536870912
+        del k                            => :1
+        rpush l a                        => :1
+        setbit l 0 1                     => -WRONGTYPE Operation against a key holding the \
+         wrong kind of value
+        set n 12345 px 100               => +OK
+        setbit n 2 0                     => :1
+        get n                            => $5 \u{11}2345
+        pttl n                           => :100"
+    ));
+}
+
+#[test]
+fn bits_are_counted_and_found() {
+    let mut sim = Sim::new();
+    sim.script(
+        "set s foobar                 => +OK
+        bitcount s                   => :26
+        bitcount s 1 1               => :6
+        bitcount s 5 30 bit          => :17
+        bitcount s -2 -100           => :0
+        bitcount s 0                 => {syntax error}
+        bitcount nokey 0 a           => {value is not an integer or out of range}
+        bitpos s 1 2                 => :17
+        bitpos s 1 7 15 bit          => :9
+        bitpos s 2                   => {The bit argument must be 1 or 0.}
+        bitpos nokey 0               => :0
+        bitpos nokey 1               => :-1
+        bitfield ff set u24 0 16777215 => *1 :0
+        bitpos ff 0                  => :24
+        bitpos ff 0 0 -1             => :-1
+        bitpos ff 0 5                => :-1",
+    );
+}
+
+#[test]
+fn strings_are_combined() {
+    let mut sim = Sim::new();
+    sim.script(
+        "set a foobar                  => +OK
+        set b foo                     => +OK
+        set d old px 100              => +OK
+        bitop and d a b               => :6
+        getrange d 0 2                => $3 foo
+        bitcount d 3 5                => :0
+        pttl d                        => :-1
+        bitop or d a nokey            => :6
+        get d                         => $6 foobar
+        bitop diff d a b              => :6
+        getrange d 3 5                => $3 bar
+        bitop one d a b               => :6
+        bitcount d 0 2                => :0
+        bitop and d nokey             => :0
+        exists d                      => :0
+        bitop not d a b               => {BITOP NOT must be called with a single source key.}
+        bitop diff d a                => {BITOP DIFF must be called with at least two source keys.}
+        bitop nand d a                => {syntax error}",
+    );
+}
+
+#[test]
+fn integers_of_any_width_are_read_and_written() {
+    let mut sim = Sim::new();
+    sim.script(
+        "bitfield b                                        => *0
+        bitfield b set u8 0 255 get u8 0 get i8 0 get u4 2 => *4 :0 :255 :-1 :15
+        bitfield b incrby u8 #1 10 incrby u8 #1 -20        => *2 :10 :246
+        bitfield b overflow fail incrby u8 0 300           => *1 $-1
+        bitfield b overflow sat incrby u8 0 -300 get u8 0  => *2 :0 :0
+        bitfield b get u64 0  => {Invalid bitfield type. Use something \
+         like i16 u8. Note that u64 is not supported but i64 is.}
+        bitfield b overflow foo                            => {Invalid OVERFLOW type specified}
+        bitfield_ro b set u8 0 1        => {BITFIELD_RO only supports the GET subcommand}
+        bitfield nokey get u8 0                            => *1 :0
+        exists nokey                                       => :0",
+    );
+    let keys = sim.run("command getkeysandflags bitfield b get u8 0");
+    assert_eq!(keys, "*1 *2 $1 b *2 +RO +access");
+}
+
+#[test]
+fn different_elements_are_counted() {
+    let mut sim = Sim::new();
+    let corrupted = "-INVALIDOBJ Corrupted HLL object detected";
+    sim.script(&format!(
+        "pfadd h a b c        => :1
+        pfadd h a b          => :0
+        pfdebug encoding h   => +sparse
+        pfdebug decode h     => $44 Z:8436 v:1,1 Z:4274 v:2,1 Z:3068 v:1,1 Z:603
+        pfcount h            => :3
+        pfadd e              => :1
+        pfadd e              => :0
+        pfcount e nokey h    => :3
+        pfmerge m h e        => +OK
+        pfcount m            => :3
+        pfdebug todense m    => :1
+        pfdebug todense m    => :0
+        pfdebug decode m     => {{HLL encoding is not sparse}}
+        strlen m             => :12304
+        pfcount m            => :3
+        setrange h 16 x      => :27
+        pfcount h m          => {corrupted}
+        set s text           => +OK
+        pfadd s a            => -WRONGTYPE Key is not a valid HyperLogLog string value.
+        pfselftest           => +OK"
+    ));
+}
+
+#[test]
+fn a_noted_count_is_saved_and_a_save_shows_what_was() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.engine.config.debug_command = Permission::Yes;
+    sim.run("pfadd h a b c");
+    sim.run("setbit k 70000 1");
+    sim.expect("bgsave", "+Background saving started");
+    sim.run("pfadd h d");
+    sim.run("setbit k 1 1");
+    while sim.engine.jobs.persistence.is_saving() {
+        sim.jobs();
+    }
+    sim.script("debug reload nosave=>+OK\npfcount h=>:3\ngetbit k 1=>:0\ngetbit k 70000=>:1");
+}
