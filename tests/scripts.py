@@ -143,6 +143,7 @@ class Maker:
                        "'function','list'"])
         end = one(["return show(r)", "return r", "return {r}", "return type(r)", "return show({r})", "redis.setresp(3) return r",
                    "redis.setresp(2) return r", "return cjson.encode(r)"])
+        begin = JSON_DEFAULTS + begin
         return f"{SHOW}{begin} local r = {call}({command}) {end}"
 
     def faults(self):
@@ -296,9 +297,9 @@ class Maker:
                         "S:reverse()", "S:lower()", "#S", "S < 'b'", "S == 'a'", "string.len(A)", "string.rep(S, 3)", "('%d'):format(A)", "S .. A", "A .. B"])
             call = call.replace("A", self.number()).replace("B", self.number()).replace("S", "(" + self.string() + ")")
             return f"{SHOW}return all({call})"
-        call = one(["A + B", "A - B", "A * B", "A / B", "A % B", "A ^ B", "-(A)", "A < B", "A == B", "math.floor(A)", "math.ceil(A)", "math.fmod(A,B)", "math.modf(A)",
+        call = one(["A + B", "A - B", "A * B", "A / B", "A % B", "A ^ B", "-(A)", "A < B", "A == B", "math.floor(A)", "math.ceil(A)", "math.modf(A)",
                     "math.frexp(A)", "math.sqrt(A)", "math.max(A,B)", "math.min(A,B)", "math.abs(A)", "math.log10(A)",
-                    "math.randomseed(A), math.random(), math.random(1, 5), math.random(7)", "math.ldexp(A, 3)", "math.pow(A,B)", "math.deg(A)", "math.mod(A,B)"])
+                    "math.randomseed(A), math.random(), math.random(1, 5), math.random(7)", "math.ldexp(A, 3)", "math.pow(A,B)", "math.deg(A)"])
         call = call.replace("A", self.number()).replace("B", self.number())
         return f"{SHOW}return all({call})"
 
