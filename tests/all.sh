@@ -37,6 +37,7 @@ STEPS=(
     "fuzz      tools        each fuzz target for FUZZ_SECONDS (10), from its seeds"
     "replies   tools,build  random commands, reply for reply beside redis-server 7.0"
     "fields    tools,build  deadlines of hash fields, reply for reply beside Redis 8.2"
+    "scripts   tools,build  random scripts and functions, reply for reply beside Redis 8.2"
     "settings  tools,build  configuration files of Redis and Valkey, and their defaults"
     "python    tools,build  Python's client libraries and programs, and others', on the running server"
     "node      tools,build  Node's client libraries and programs on the running server"
@@ -65,6 +66,7 @@ step_tests() { cargo nextest run --no-fail-fast; }
 step_fuzz() { fuzz/smoke.sh; }
 step_replies() { both_protocols 102; }
 step_fields() { both_protocols 104 --family fields; }
+step_scripts() { scripts_beside_redis 2 106 & scripts_beside_redis 3 107 && wait $!; }
 step_settings() { .venv/bin/python tests/settings.py --mayfly "$MAYFLY"; }
 step_python() { .venv/bin/python tests/clients/python_clients.py --server "$MAYFLY"; }
 step_node() { "$(node_home)/bin/node" tests/clients/node/node_clients.js "$MAYFLY"; }
@@ -79,6 +81,10 @@ both_protocols() {
     first=$!
     "$@" --protocol 3 --seed $((seed + 1)) || second=$?
     wait "$first" && return "$second"
+}
+
+scripts_beside_redis() {
+    .venv/bin/python tests/scripts.py --mayfly "$MAYFLY" --protocol "$1" --seed "$2"
 }
 
 step_tools() {

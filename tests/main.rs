@@ -53,6 +53,9 @@ mod model;
 mod process;
 #[path = "main/resp3.rs"]
 mod resp3;
+#[cfg(feature = "scripting")]
+#[path = "main/scripts.rs"]
+mod scripts;
 #[path = "main/sessions.rs"]
 mod sessions;
 #[path = "main/sets.rs"]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::scripts::{Library, Scripts};
+use crate::config::split_line;
 use crate::resp::error::CommandError;
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
@@ -24,11 +25,9 @@ fn name_of(code: &[u8]) -> Result<Vec<u8>, CommandError> {
         return Err(text("ERR Missing library metadata"));
     }
     let end = memchr::memchr(b'\n', code).ok_or(text("ERR Invalid library metadata"))?;
-    let line = &code[2..end];
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    let engine = words.next().unwrap_or_default();
+    let words = split_line(&code[..end]).ok_or(text("ERR Invalid library metadata"))?;
+    let (engine, words) = words.split_first().expect("the line begins with a word");
+    let engine = &engine[2..];
     let mut name = None;
     for word in words {
         let Some(given) = strip_ascii_prefix(word, b"name=") else {

@@ -15,6 +15,8 @@ pub struct CommandStat {
     pub failed: u64,
 }
 
+/// Bytes of a code word that tell kinds of errors apart; scripts make up any they like.
+const ERROR_CODE_LEN_MAX: usize = 64;
 /// Kinds of errors that are counted apart; beyond that INFO says that errors were left out.
 pub const ERROR_KINDS_MAX: usize = 128;
 
@@ -116,6 +118,19 @@ pub struct Metrics {
     sample_at: usize,
 }
 
+/// A code word as INFO shows it. Those that scripts make up may be any bytes.
+fn code_shown(code: &[u8]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"#:".contains(&byte);
+    let shown = code.iter().map(|&byte| {
+        if is_plain(byte) {
+            char::from(byte)
+        } else {
+            '_'
+        }
+    });
+    shown.collect()
+}
+
 impl Metrics {
     /// The counters of a command.
     pub fn command(&mut self, row: u16) -> &mut CommandStat {
@@ -130,11 +145,12 @@ impl Metrics {
     pub fn error(&mut self, line: &[u8]) {
         self.error_replies += 1;
         let code = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-        let code = str::from_utf8(code).expect("code words are ours, and ASCII");
-        if let Some(count) = self.errors.get_mut(code) {
+        let code = &code[..code.len().min(ERROR_CODE_LEN_MAX)];
+        let known = str::from_utf8(code).ok();
+        if let Some(count) = known.and_then(|code| self.errors.get_mut(code)) {
             *count += 1;
         } else if self.errors.len() < ERROR_KINDS_MAX {
-            self.errors.insert(code.to_owned(), 1);
+            *self.errors.entry(code_shown(code)).or_default() += 1;
         }
     }
 

@@ -86,6 +86,7 @@ impl Running {
 pub struct Scripts {
     /// Made when it is needed; lent to a run.
     interpreter: Option<Box<dyn Interpreter>>,
+    is_lent: bool,
     cache: Slab<Script>,
     by_digest: HashTable<ScriptKey>,
     /// Of those in the cache, those that came with EVAL.
@@ -98,7 +99,8 @@ pub struct Scripts {
     libraries: BTreeMap<Vec<u8>, Library>,
     /// Texts of libraries that a snapshot had and that could not be loaded.
     pub(super) unloadable: Vec<Vec<u8>>,
-    /// The library of each function, and its place there.
+    /// The library of each function, and its place there. Names are in lower case, as they are
+    /// called in any.
     functions: BTreeMap<Vec<u8>, (Vec<u8>, usize)>,
     /// Scripts have run, or were forgotten, since garbage was collected.
     pub has_garbage: bool,
@@ -163,7 +165,13 @@ impl Scripts {
     /// If it is lent already: no script runs within another.
     pub fn lend(&mut self) -> Box<dyn Interpreter> {
         let interpreter = self.interpreter.take();
+        self.is_lent = true;
         interpreter.expect("what is run was compiled by it")
+    }
+
+    /// Whether a script runs.
+    pub fn is_lent(&self) -> bool {
+        self.is_lent
     }
 
     /// Takes it back.
@@ -325,13 +333,14 @@ impl Scripts {
 
     /// The function of a name.
     pub fn function(&self, name: &[u8]) -> Option<&Registered> {
-        let (library, at) = self.functions.get(name)?;
+        let (library, at) = self.functions.get(&name.to_ascii_lowercase())?;
         Some(&self.libraries[library].functions[*at])
     }
 
     /// Functions in all libraries.
     pub fn functions_len(&self) -> usize {
-        self.functions.len()
+        let libraries = self.libraries.values();
+        libraries.map(|library| library.functions.len()).sum()
     }
 
     /// Bytes that the texts of libraries and what is known of them take.
@@ -379,8 +388,11 @@ impl Scripts {
     pub fn add_library(&mut self, name: &[u8], library: Library) {
         for (at, function) in library.functions.iter().enumerate() {
             let place = (name.to_vec(), at);
-            let old = self.functions.insert(function.name.clone(), place);
-            assert!(old.is_none(), "a function of this name was looked for");
+            let key = function.name.to_ascii_lowercase();
+            let old = self.functions.insert(key, place);
+            // Of two in one library that differ only in case, the last one is found, as in Redis.
+            let is_own = old.is_none_or(|(library, _)| library == name);
+            assert!(is_own, "a function of this name was looked for");
         }
         let old = self.libraries.insert(name.to_vec(), library);
         assert!(old.is_none(), "a library of this name was looked for");
@@ -390,7 +402,7 @@ impl Scripts {
     pub fn take_library(&mut self, name: &[u8]) -> Option<Library> {
         let library = self.libraries.remove(name)?;
         for function in &library.functions {
-            self.functions.remove(&function.name);
+            self.functions.remove(&function.name.to_ascii_lowercase());
         }
         Some(library)
     }

@@ -196,10 +196,10 @@ impl<'a> Reply<'a> {
     }
 
     /// An integer of any size, given as its digits.
-    pub fn big_number(&mut self, digits: &str) {
+    pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(digits.as_bytes()),
-            Protocol::Resp3 => self.marked(b"(", digits.as_bytes()),
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.marked(b"(", digits),
         }
     }
 
@@ -310,7 +310,7 @@ mod tests {
                 "$4\r\na\r\nb\r\n",
                 "=8\r\ntxt:a\r\nb\r\n",
             ),
-            (|r| r.big_number("-123"), "$4\r\n-123\r\n", "(-123\r\n"),
+            (|r| r.big_number(b"-123"), "$4\r\n-123\r\n", "(-123\r\n"),
         ];
         for (write, resp2, resp3) in cases {
             assert_eq!(both(write), (resp2.to_string(), resp3.to_string()));

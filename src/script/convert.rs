@@ -285,10 +285,7 @@ impl Writer<'_> {
             },
             (4, Value::Table(map)) => return self.map(map, depth),
             (5, Value::Table(set)) => return self.set(set, depth),
-            (6, Value::String(digits)) => {
-                let digits = one_line(&digits.as_bytes());
-                self.reply.big_number(&digits);
-            }
+            (6, Value::String(digits)) => self.big_number(&digits.as_bytes()),
             (7, Value::String(text)) => {
                 let format = format.map(|format| format.as_bytes().to_vec());
                 self.verbatim(&format.unwrap_or_default(), &text.as_bytes());
@@ -306,6 +303,12 @@ impl Writer<'_> {
         out.extend(b"\r\n");
     }
 
+    /// Digits, if the script has said the truth.
+    fn big_number(&mut self, text: &[u8]) {
+        let line: Vec<u8> = text.iter().map(|byte| without_line_end(*byte)).collect();
+        self.reply.big_number(&line);
+    }
+
     /// Text with a format of three letters, filled up by spaces if it has fewer.
     fn verbatim(&mut self, format: &[u8], text: &[u8]) {
         let mut three = *b"   ";
@@ -316,9 +319,9 @@ impl Writer<'_> {
     }
 
     fn map(&mut self, map: &Table, depth: usize) -> mlua::Result<()> {
-        let pairs = native::pairs(map)?;
-        self.reply.map(pairs.len());
-        for (key, value) in pairs {
+        self.reply.map(native::pairs_len(map)?);
+        for pair in native::pairs(map) {
+            let (key, value) = pair?;
             self.value(&key, depth + 1)?;
             self.value(&value, depth + 1)?;
         }
@@ -326,9 +329,9 @@ impl Writer<'_> {
     }
 
     fn set(&mut self, set: &Table, depth: usize) -> mlua::Result<()> {
-        let pairs = native::pairs(set)?;
-        self.reply.set(pairs.len());
-        for (member, _) in pairs {
+        self.reply.set(native::pairs_len(set)?);
+        for pair in native::pairs(set) {
+            let (member, _) = pair?;
             self.value(&member, depth + 1)?;
         }
         Ok(())
@@ -355,12 +358,4 @@ fn without_line_end(byte: u8) -> u8 {
     } else {
         byte
     }
-}
-
-fn one_line(text: &[u8]) -> String {
-    let line = text.iter().map(|byte| without_line_end(*byte)).collect();
-    String::from_utf8(line).unwrap_or_else(|err| {
-        // Digits are text; what is none is shown as far as it is.
-        String::from_utf8_lossy(err.as_bytes()).into_owned()
-    })
 }

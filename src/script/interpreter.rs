@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use mlua::chunk::ChunkMode;
-use mlua::{Either, Function, Lua, LuaString, Table, Value};
+use mlua::{Function, Lua, Table, Value};
 use slab::Slab;
 
 use super::convert::{self, Style};
@@ -28,6 +28,8 @@ const LIBRARY_NAME: &str = "@user_function";
 pub(super) struct Lua51 {
     settings: Settings,
     sandbox: Option<Sandbox>,
+    /// What is known of each script. Its function is in [`Sandbox::functions`], at the number of
+    /// its place here and one more.
     scripts: Slab<Script>,
 }
 
@@ -43,7 +45,6 @@ struct Script {
     /// What errors call it: a digest, or the name of a function.
     name: Vec<u8>,
     kind: Kind,
-    function: Function,
 }
 
 impl Lua51 {
@@ -61,6 +62,17 @@ impl Lua51 {
             self.sandbox = Some(made.map_err(|error| describe(&error).into_bytes())?);
         }
         Ok(self.sandbox.as_ref().expect("it is there or was made"))
+    }
+
+    fn insert(&mut self, script: Script, function: &Function) -> Result<ScriptId, Vec<u8>> {
+        let place = self.scripts.vacant_entry();
+        let id = place.key();
+        let sandbox = self.sandbox.as_ref();
+        let sandbox = sandbox.expect("the function is of the sandbox");
+        let hold = || sandbox.functions.raw_set(id + 1, function);
+        without_limit(&sandbox.lua, hold).map_err(|error| describe(&error).into_bytes())?;
+        place.insert(script);
+        Ok(ScriptId(id))
     }
 
     /// After each run: an interpreter that the next one finds as this one did.
@@ -83,12 +95,11 @@ impl Lua51 {
 impl Interpreter for Lua51 {
     fn compile(&mut self, name: &[u8], body: &[u8]) -> Result<ScriptId, Vec<u8>> {
         let function = compile(&self.sandbox()?.lua, SCRIPT_NAME, body)?;
-        let id = self.scripts.insert(Script {
+        let script = Script {
             name: name.to_vec(),
             kind: Kind::Script,
-            function,
-        });
-        Ok(ScriptId(id))
+        };
+        self.insert(script, &function)
     }
 
     fn load(&mut self, body: &[u8], host: &mut dyn Host) -> Result<Vec<Registered>, LoadError> {
@@ -105,20 +116,26 @@ impl Interpreter for Lua51 {
             return Err(LoadError::Run(failure.line));
         }
         let waiting = waiting.expect("it was put there above");
-        let registered = waiting.into_iter().map(|waiting| {
-            let id = self.scripts.insert(Script {
+        let mut registered: Vec<Registered> = Vec::new();
+        for waiting in waiting {
+            let script = Script {
                 name: waiting.name.clone(),
                 kind: Kind::Function,
-                function: waiting.callback,
-            });
-            Registered {
-                name: waiting.name,
-                id: ScriptId(id),
-                description: waiting.description,
-                flags: waiting.flags,
+            };
+            match self.insert(script, &waiting.callback) {
+                Ok(id) => registered.push(Registered {
+                    name: waiting.name,
+                    id,
+                    description: waiting.description,
+                    flags: waiting.flags,
+                }),
+                Err(message) => {
+                    registered.iter().for_each(|known| self.forget(known.id));
+                    return Err(LoadError::Run([b"ERR ", &message[..]].concat()));
+                }
             }
-        });
-        Ok(registered.collect())
+        }
+        Ok(registered)
     }
 
     fn run(
@@ -131,13 +148,18 @@ impl Interpreter for Lua51 {
         let sandbox = self.sandbox.as_ref();
         let sandbox = sandbox.expect("a script is compiled in the sandbox");
         let script = &self.scripts[id.0];
-        let result = run(sandbox, script, arguments, host, reply);
+        let result = run(sandbox, (id, script), arguments, host, reply);
         self.end_run();
         result
     }
 
     fn forget(&mut self, id: ScriptId) {
         self.scripts.remove(id.0);
+        let sandbox = self.sandbox.as_ref();
+        let sandbox = sandbox.expect("it was compiled in the sandbox");
+        let remove = || sandbox.functions.raw_set(id.0 + 1, Value::Nil);
+        let removed = without_limit(&sandbox.lua, remove);
+        removed.expect("a place that is there is written without memory");
     }
 
     fn memory_bytes(&self) -> usize {
@@ -174,7 +196,7 @@ fn compile(lua: &Lua, name: &str, body: &[u8]) -> Result<Function, Vec<u8>> {
 
 fn run(
     sandbox: &Sandbox,
-    script: &Script,
+    (id, script): (ScriptId, &Script),
     arguments: Arguments<'_>,
     host: &mut dyn Host,
     reply: &mut Output,
@@ -187,10 +209,11 @@ fn run(
     let Arguments { all, len, keys, .. } = arguments;
     let lists = without_limit(&sandbox.lua, || {
         let list = |items: Range<usize>| list(&sandbox.lua, items.map(all));
-        Ok((list(0..keys)?, list(keys..len)?))
+        let function: Function = sandbox.functions.raw_get(id.0 + 1)?;
+        Ok((function, list(0..keys)?, list(keys..len)?))
     });
-    let result = lists.and_then(|(keys, args): (Table, Table)| {
-        let call = || runner.call::<(bool, Value)>((&script.function, keys, args));
+    let result = lists.and_then(|(function, keys, args): (Function, Table, Table)| {
+        let call = || runner.call::<(bool, Value)>((function, keys, args));
         HOST.set(host, call)
     });
     let value = error_of(sandbox, result, Some(&script.name))?;
@@ -211,13 +234,18 @@ fn run(
 
 /// An array of strings.
 fn list<'a>(lua: &Lua, items: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+    let items: Vec<&[u8]> = items.collect();
     // What is text goes to Lua's stack without a stop.
-    let item = |item: &'a [u8]| match std::str::from_utf8(item) {
-        Ok(text) => Ok(Either::Left(text)),
-        Err(_) => lua.create_string(item).map(Either::Right),
-    };
-    let items: mlua::Result<Vec<Either<&str, LuaString>>> = items.map(item).collect();
-    lua.create_sequence_from(items?)
+    let texts = items.iter().map(|item| std::str::from_utf8(item).ok());
+    if let Some(texts) = texts.collect::<Option<Vec<&str>>>() {
+        return lua.create_sequence_from(texts);
+    }
+    // Other strings would be held here, each in one of 8,000 places.
+    let table = lua.create_table_with_capacity(items.len(), 0)?;
+    for (at, item) in items.iter().enumerate() {
+        table.raw_set(at + 1, lua.create_string(item)?)?;
+    }
+    Ok(table)
 }
 
 /// The value of a run, or why there is none. A `name` is what the error names besides the place.

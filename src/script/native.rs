@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     /// A message to which the script's line is added.
     Message(Vec<u8>),
     /// An argument is wrong: its number, and how.
-    Argument(usize, String),
+    Argument(usize, Vec<u8>),
     /// A message without a line.
     Bare(Vec<u8>),
     /// A table with this as `err`; its line is completed where it is caught.
@@ -120,8 +120,8 @@ fn raised(lua: &Lua, name: &str, refusal: Refusal) -> mlua::Error {
     let refusal = match refusal {
         Refusal::Lua(error) => return error,
         Refusal::Argument(at, text) => {
-            let text = format!("bad argument #{at} to '{name}' ({text})");
-            Refusal::Bare([caller(lua).as_bytes(), text.as_bytes()].concat())
+            let before = format!("{}bad argument #{at} to '{name}' (", caller(lua));
+            Refusal::Bare([before.as_bytes(), &text, b")"].concat())
         }
         Refusal::Message(text) => Refusal::Bare([caller(lua).as_bytes(), &text].concat()),
         other => other,
@@ -141,15 +141,16 @@ fn caller(lua: &Lua) -> String {
     }
 }
 
-/// The source and line of the innermost function of a script.
-pub(super) fn place(lua: &Lua) -> Option<(String, usize)> {
+/// The source and line of the innermost function of a script, and the source as messages have it.
+pub(super) fn place(lua: &Lua) -> Option<(String, usize, String)> {
     for level in 1..STACK_LEVELS_MAX {
         let found = lua.inspect_stack(level, |debug| {
             let line = debug.current_line()?;
             let source = debug.source().source?;
             (source != PRELUDE_NAME).then(|| {
                 let short: String = source.chars().take(SOURCE_BYTES_QUOTED).collect();
-                (short, line)
+                let shown = debug.source().short_src.map(|source| source.into_owned());
+                (short, line, shown.unwrap_or_default())
             })
         })?;
         if found.is_some() {
@@ -217,15 +218,21 @@ pub(super) fn type_name(value: Option<&Value>) -> &'static str {
     }
 }
 
-/// The pairs of a table, without metamethods. They are collected before anything is done with them,
-/// as each walk is a protected call, of which Lua allows 200 within each other.
-pub(super) fn pairs(table: &Table) -> mlua::Result<Vec<(Value, Value)>> {
-    let mut pairs = Vec::new();
-    table.for_each(|key, value| {
-        pairs.push((key, value));
+/// The pairs of a table, without metamethods, one at a time: each value that is held takes one of
+/// the 8,000 places on a stack of mlua's. Between two of them no protected call is open, of which
+/// Lua allows 200 within each other.
+pub(super) fn pairs(table: &Table) -> mlua::table::TablePairs<'_, Value, Value> {
+    table.pairs()
+}
+
+/// How many pairs a table has.
+pub(super) fn pairs_len(table: &Table) -> mlua::Result<usize> {
+    let mut len = 0;
+    table.for_each(|_: Value, _: Value| {
+        len += 1;
         Ok(())
     })?;
-    Ok(pairs)
+    Ok(len)
 }
 
 /// A value that is a number, not one that can be made a number.
@@ -264,7 +271,7 @@ pub(super) fn number(lua: &Lua, args: &[Value], at: usize) -> Result<f64, Refusa
     let got = type_name(value);
     Err(Refusal::Argument(
         at + 1,
-        format!("number expected, got {got}"),
+        format!("number expected, got {got}").into(),
     ))
 }
 
@@ -280,6 +287,6 @@ pub(super) fn string(lua: &Lua, args: &[Value], at: usize) -> Result<LuaString, 
     let got = type_name(value);
     Err(Refusal::Argument(
         at + 1,
-        format!("string expected, got {got}"),
+        format!("string expected, got {got}").into(),
     ))
 }

@@ -50,7 +50,8 @@ local function plain(err, place)
     return native.plain(err)
   end
   if type(err) == "string" and sub(err, 1, 6) == "[lua]:" then
-    return (gsub(err, OWN_PLACE, place or "", 1))
+    local _, last = find(err, OWN_PLACE)
+    return last and (place or "") .. sub(err, last + 1) or err
   end
   return err
 end
@@ -315,7 +316,8 @@ local function limited(name, original)
     if #pattern > limits.pattern_bytes then
       error("pattern too long", 2)
     end
-    return original(s, pattern)
+    -- The pattern may be none, which its error tells with the script's line.
+    return careful(name, original, s, pattern)
   end
 end
 
@@ -335,7 +337,7 @@ function strings.gsub(...)
   end
   if type(replacement) == "string" and type(s) == "string" and type(pattern) == "string"
     and select("#", ...) == 3 then
-    return gsub(s, pattern, replacement)
+    return careful("gsub", gsub, s, pattern, replacement)
   end
   if gsub_depth >= limits.gsub_depth then
     error("stack overflow", 2)
@@ -399,7 +401,10 @@ end
 local foreach = table.foreach
 function tables.foreach(...)
   local t, f = ...
-  return careful("foreach", foreach, real_of[t] or t, f)
+  if real_of[t] then
+    return careful("foreach", foreach, real_of[t], f)
+  end
+  return careful("foreach", foreach, ...)
 end
 
 local coroutines = copied(coroutine, "create running status yield")
@@ -468,8 +473,8 @@ string_metatable = proxy({ __index = base.string })
 -- Errors.
 
 local function handler(err)
-  local source, line = native.place()
-  err = plain(err, source and gsub(source, "^@", "") .. ":" .. line .. ": ")
+  local source, line, shown = native.place()
+  err = plain(err, source and shown .. ":" .. line .. ": ")
   if type(err) ~= "table" or real_of[err] then
     err = { err = "ERR " .. tostring(err) }
   end

@@ -283,7 +283,8 @@ fn from_named(lua: &Lua, named: &Table) -> Result<WaitingFunction, Refusal> {
     let mut callback: Option<Function> = None;
     let mut description = None;
     let mut flags = FunctionFlags::default();
-    for (key, value) in &native::pairs(named)? {
+    for pair in native::pairs(named) {
+        let (key, value) = &pair?;
         let Value::String(key) = key else {
             return Err(unknown_argument());
         };

@@ -76,6 +76,9 @@ pub(super) struct WaitingFunction {
 pub(super) struct Sandbox {
     pub(super) lua: Lua,
     pub(super) shared: Rc<Shared>,
+    /// The functions of all scripts. Each value that Rust holds by itself takes one of the 8,000
+    /// places on a stack of mlua's; these take one together.
+    pub(super) functions: Table,
     pub(super) run_script: Function,
     pub(super) run_function: Function,
     pub(super) run_load: Function,
@@ -109,6 +112,7 @@ impl Sandbox {
             run_function: made.raw_get("run_function")?,
             run_load: made.raw_get("run_load")?,
             shape: made.raw_get("shape")?,
+            functions: lua.create_table()?,
             lua,
             shared,
         };
@@ -140,9 +144,10 @@ fn native_table(lua: &Lua, shared: &Rc<Shared>, settings: &Settings) -> mlua::Re
         Ok(vec![plain(lua, err)?])
     })?;
     register(lua, &native, "place", |lua, _| match place(lua) {
-        Some((source, line)) => Ok(vec![
+        Some((source, line, shown)) => Ok(vec![
             Value::String(lua.create_string(source)?),
             Value::Integer(line as i64),
+            Value::String(lua.create_string(shown)?),
         ]),
         None => Ok(vec![]),
     })?;

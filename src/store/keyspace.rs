@@ -230,6 +230,7 @@ impl Keyspace {
             db,
             reading,
             is_touching: true,
+            is_for_script: false,
             is_vacated: false,
         }
     }

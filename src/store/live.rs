@@ -44,6 +44,8 @@ pub struct Live<'a> {
     pub(super) reading: &'a Reading,
     /// Whether reads set the access clock.
     pub is_touching: bool,
+    /// Whether a script asks, which gets in an order what has none.
+    pub is_for_script: bool,
     /// Whether the next collection made takes the place of what was there: see [`Live::vacate`].
     pub(super) is_vacated: bool,
 }

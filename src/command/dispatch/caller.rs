@@ -57,6 +57,7 @@ impl<'a> Caller<'a> {
     pub fn live<'e>(&self, engine: &'e mut Engine) -> Live<'e> {
         let mut live = engine.keyspace.live(self.db, &engine.reading);
         live.is_touching = !engine.sessions[self.session].is_no_touch;
+        live.is_for_script = engine.scripts.is_lent();
         live
     }
 

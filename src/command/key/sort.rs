@@ -390,8 +390,8 @@ fn ordered<'a>(
     let len = source.len();
     let range = options.range(len);
     let is_set = matches!(source, Source::Set(_));
-    // What lies in no order would be stored in another every time.
-    let must_sort = is_set && options.destination.is_some();
+    // What lies in no order would be stored in another every time, or decide what a script does.
+    let must_sort = is_set && (options.destination.is_some() || live.is_for_script);
     if matches!(options.by, By::Nothing) && !must_sort {
         return Ok(source.slice(range, options.descends));
     }

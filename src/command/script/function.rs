@@ -10,6 +10,7 @@ use super::run::{Body, Name, run};
 use super::{EVAL_CATEGORIES, EVAL_FLAGS, FLUSH_TYPE, READ, WRITTEN, call_args, keys, kill};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
+use crate::command::server::introspect::wrong_subcommand;
 use crate::command::table::reply_help;
 use crate::command::table::row::Handler::{Container, Engine as OnEngine};
 use crate::command::table::row::*;
@@ -225,6 +226,8 @@ fn call_function(
 ) -> Result<(), CommandError> {
     let function = engine.scripts.function(args.get(1));
     let function = function.ok_or(CommandError::text("ERR Function not found"))?;
+    let bad_number = |_| CommandError::text("ERR Bad number of keys provided");
+    args.integer(2).map_err(bad_number)?;
     let body = Body {
         id: function.id,
         name: Name::Function(args.get(1)),
@@ -281,8 +284,11 @@ fn function_flush(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
+    if args.len() > 3 {
+        return Err(wrong_subcommand(args));
+    }
     let is_known = args.len() == 2 || args.is(2, "async") || args.is(2, "sync");
-    if args.len() > 3 || !is_known {
+    if !is_known {
         return Err(CommandError::text(
             "ERR FUNCTION FLUSH only supports SYNC|ASYNC option",
         ));
@@ -431,7 +437,7 @@ fn function_restore(
         None | Some(b"append") if args.len() <= 4 => Policy::Append,
         Some(b"replace") if args.len() == 4 => Policy::Replace,
         Some(b"flush") if args.len() == 4 => Policy::Flush,
-        _ if args.len() > 4 => return Err(CommandError::Syntax),
+        _ if args.len() > 4 => return Err(wrong_subcommand(args)),
         _ => {
             return Err(CommandError::text(
                 "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",

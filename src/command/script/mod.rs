@@ -14,6 +14,7 @@ use crate::command::dispatch::caller::Caller;
 use crate::command::table::reply_help;
 use crate::command::table::row::Handler::{Container, Engine as OnEngine};
 use crate::command::table::row::*;
+use crate::config::split_line;
 use crate::engine::Engine;
 use crate::engine::scripts::{ScriptKey, digest_of, hex, parse_digest};
 use crate::resp::error::CommandError;
@@ -218,10 +219,9 @@ fn flags_of(body: &[u8]) -> Result<Option<FunctionFlags>, CommandError> {
     }
     let end =
         memchr::memchr(b'\n', body).ok_or(CommandError::text("ERR Invalid script shebang"))?;
-    let mut words = body[..end]
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    let engine = words.next().unwrap_or_default();
+    let words = split_line(&body[..end]);
+    let words = words.ok_or(CommandError::text("ERR Invalid engine in script shebang"))?;
+    let (engine, words) = words.split_first().expect("the line begins with a word");
     if engine != b"#!lua" {
         return Err(CommandError::quoting(
             "ERR Unexpected engine in script shebang: ",
@@ -238,10 +238,10 @@ fn flags_of(body: &[u8]) -> Result<Option<FunctionFlags>, CommandError> {
                 "",
             ));
         };
-        for name in names
-            .split(|&byte| byte == b',')
-            .filter(|name| !name.is_empty())
-        {
+        if names.is_empty() {
+            continue;
+        }
+        for name in names.split(|&byte| byte == b',') {
             let flag = FunctionFlags::named(name).ok_or_else(|| {
                 CommandError::quoting("ERR Unexpected flag in script shebang: ", name, "")
             })?;

@@ -28,8 +28,9 @@ pub(in super::super) fn open(lua: &Lua) -> mlua::Result<Table> {
     ];
     for (name, combine) in folds {
         register(lua, &table, name, move |lua, args| {
+            // From the last one on, which is the one that an error names.
             let mut all = bits(lua, args, 0)?;
-            for at in 1..args.len() {
+            for at in (1..args.len()).rev() {
                 all = combine(all, bits(lua, args, at)?);
             }
             signed(all)

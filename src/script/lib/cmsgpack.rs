@@ -152,7 +152,8 @@ fn pack_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Result<(), Refu
         0..16 => out.push(0x80 | count as u8),
         _ => push_length(count, [0xde, 0xdf], out),
     }
-    for (key, value) in pairs(table)? {
+    for pair in pairs(table) {
+        let (key, value) = pair?;
         pack_value(&key, depth + 1, out)?;
         pack_value(&value, depth + 1, out)?;
     }

@@ -41,19 +41,24 @@ struct Item {
 }
 
 impl<'a> Format<'a> {
+    /// The format in a string, which ends at a zero byte.
     fn new(text: &'a [u8]) -> Format<'a> {
+        let end = memchr::memchr(0, text).unwrap_or(text.len());
         Format {
-            text,
+            text: &text[..end],
             at: 0,
             is_big_endian: false,
             alignment: 1,
         }
     }
 
-    /// The next option that is no setting.
-    fn next(&mut self) -> Result<Option<Item>, Refusal> {
+    /// The next option that is no setting. Before each setting, `check` is made.
+    fn next(&mut self, check: impl Fn() -> Result<(), Refusal>) -> Result<Option<Item>, Refusal> {
         while let Some(&option) = self.text.get(self.at) {
             self.at += 1;
+            if matches!(option, b'<' | b'>' | b' ' | b'!') {
+                check()?;
+            }
             let size = match option {
                 b'<' | b'>' => {
                     self.is_big_endian = option == b'>';
@@ -117,8 +122,10 @@ impl<'a> Format<'a> {
 }
 
 fn invalid(option: u8) -> Refusal {
-    let option = char::from(option);
-    Refusal::Argument(1, format!("invalid format option '{option}'"))
+    Refusal::Argument(
+        1,
+        [b"invalid format option '", &[option][..], b"'"].concat(),
+    )
 }
 
 fn size(lua: &Lua, args: &[Value]) -> Outcome {
@@ -126,7 +133,10 @@ fn size(lua: &Lua, args: &[Value]) -> Outcome {
     let text = text.as_bytes();
     let mut format = Format::new(&text);
     let mut total = 0;
-    while let Some(item) = format.next()? {
+    while let Some(item) = format.next(|| Ok(()))? {
+        if !item.option.is_ascii_alphanumeric() {
+            return Err(invalid(item.option));
+        }
         let what = match item.option {
             b's' => Some("s"),
             b'c' if item.size == 0 => Some("c0"),
@@ -134,7 +144,7 @@ fn size(lua: &Lua, args: &[Value]) -> Outcome {
         };
         if let Some(what) = what {
             let text = format!("option '{what}' has no fixed size");
-            return Err(Refusal::Argument(1, text));
+            return Err(Refusal::Argument(1, text.into()));
         }
         total += format.padding(total, &item) + item.size;
     }
@@ -147,7 +157,7 @@ fn pack(lua: &Lua, args: &[Value]) -> Outcome {
     let mut format = Format::new(&text);
     let mut out = Vec::new();
     let mut arg = 1;
-    while let Some(item) = format.next()? {
+    while let Some(item) = format.next(|| Ok(()))? {
         out.resize(out.len() + format.padding(out.len(), &item), 0);
         pack_item(lua, args, &mut arg, &format, &item, &mut out)?;
         if out.len() > OUTPUT_BYTES_MAX {
@@ -246,19 +256,27 @@ fn unpack(lua: &Lua, args: &[Value]) -> Outcome {
     // A negative offset is far behind the end, as it is taken without its sign.
     let mut at = usize::try_from(start - 1).unwrap_or(usize::MAX / 2);
     let mut values: Vec<Value> = Vec::new();
-    while let Some(item) = format.next()? {
+    let in_data = |at: usize| {
+        if at > data.len() {
+            Err(too_short())
+        } else {
+            Ok(())
+        }
+    };
+    while let Some(item) = format.next(|| in_data(at))? {
         if values.len() >= RESULTS_MAX {
             return Err(Refusal::message("stack overflow (too many results)"));
         }
         at += format.padding(at, &item);
-        let rest = data.get(at..).unwrap_or_default();
-        let is_short = at > data.len() || item.size > rest.len();
-        if is_short {
+        in_data(at)?;
+        let rest = &data[at..];
+        if item.size > rest.len() {
             return Err(too_short());
         }
         at += unpack_item(lua, &format, &item, rest, &mut values)?;
     }
-    values.push(Value::Integer(at as i64 + 1));
+    // With an empty format, the offset may be any number.
+    values.push(Value::Integer((at as i64).wrapping_add(1)));
     Ok(values)
 }
 
@@ -289,7 +307,7 @@ fn unpack_item(
                 let before =
                     before.ok_or_else(|| Refusal::message("format 'c0' needs a previous size"))?;
                 values.pop();
-                usize::try_from(truncated(before)).unwrap_or(usize::MAX)
+                integer_bits(before) as usize
             } else {
                 item.size
             };

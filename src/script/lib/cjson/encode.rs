@@ -136,11 +136,12 @@ impl Encoder<'_> {
 
     fn object(&mut self, table: &Table, depth: u32) -> Result<(), Refusal> {
         self.out.push(b'{');
-        for (at, (key, value)) in pairs(table)?.iter().enumerate() {
+        for (at, pair) in pairs(table).enumerate() {
             if at > 0 {
                 self.out.push(b',');
             }
-            self.member(key, value, depth)?;
+            let (key, value) = pair?;
+            self.member(&key, &value, depth)?;
         }
         self.out.push(b'}');
         Ok(())

@@ -215,7 +215,7 @@ fn integer_setting(
     if value < i64::from(min) || value > i64::from(max) {
         // The library names the first argument, whichever it is.
         let text = format!("expected integer between {min} and {max}");
-        return Err(Refusal::Argument(1, text));
+        return Err(Refusal::Argument(1, text.into()));
     }
     Ok(Some(value as u32))
 }
@@ -232,7 +232,8 @@ fn choice(lua: &Lua, args: &[Value], words: &[&str]) -> Result<Option<usize>, Re
     let found = words.iter().position(|known| known.as_bytes() == &word[..]);
     if found.is_none() {
         let word = String::from_utf8_lossy(&word);
-        return Err(Refusal::Argument(1, format!("invalid option '{word}'")));
+        let text = format!("invalid option '{word}'");
+        return Err(Refusal::Argument(1, text.into()));
     }
     Ok(found)
 }
