@@ -145,6 +145,11 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// The start of an attribute of the reply that follows, of so many pairs; RESP3 alone has them.
+    pub fn attribute(&mut self, pairs: usize) {
+        self.number_line(b'|', pairs as i64);
+    }
+
     /// A message outside the order of requests and replies; `len` replies follow.
     pub fn push(&mut self, len: usize) {
         match self.protocol {

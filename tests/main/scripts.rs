@@ -532,3 +532,37 @@ fn fifty_clients_come_and_go_while_a_script_runs() {
     assert!(reply.contains("+PONG"), "{reply}");
     expect(&mut other, "SET k v", "+OK");
 }
+
+#[test]
+fn values_of_every_type_reach_scripts() {
+    let mut sim = Sim::new();
+    sim.engine.config.debug_command = mayfly::config::Permission::Yes;
+    let refused = "This Redis command is not allowed from script";
+    assert!(
+        sim.run("eval \"return redis.call('debug','protocol','map')\" 0")
+            .contains(refused)
+    );
+    sim.expect("debug set-disable-deny-scripts 1", "+OK");
+    for (kind, expected) in [
+        ("string", "$11 Hello World"),
+        ("double", ",3.141"),
+        ("null", "_"),
+        ("set", "~3 :0 :1 :2"),
+        ("map", "%3 :0 #f :1 #t :2 #f"),
+        ("true", "#t"),
+        ("bignum", "(1234567999999999999999999999999999999"),
+        ("verbatim", "=29 txt:This is a verbatim\nstring"),
+    ] {
+        sim.run("hello 3");
+        sim.expect(&format!("debug protocol {kind}"), expected);
+    }
+    let call = "eval \"redis.setresp(3) return redis.call('debug','protocol','bignum')\" 0";
+    sim.expect(call, "(1234567999999999999999999999999999999");
+    sim.run("hello 2");
+    sim.script(
+        "debug protocol map  => *6 :0 :0 :1 :1 :2 :0
+        debug protocol push => {RESP2 is not supported by this command}
+        debug error MYERR   => -MYERR
+        debug set-disable-deny-scripts 0 => +OK",
+    );
+}

@@ -14,6 +14,7 @@ use crate::command::table::row::Handler::Engine as OnEngine;
 use crate::command::table::row::*;
 use crate::engine::Engine;
 use crate::resp::error::CommandError;
+use crate::resp::reply::{Protocol, Reply};
 use crate::store::change::Event;
 use crate::store::collection;
 use crate::store::db::Ttl;
@@ -48,16 +49,25 @@ const HELP: &[&str] = &[
     "    Shows a digest of all keys and values, the same as Redis 8.2 shows.",
     "DIGEST-VALUE <key> [<key> ...]",
     "    Shows a digest of each value.",
+    "ERROR <text>",
+    "    Answers with an error.",
     "HTSTATS <db>",
     "    Describes the table of a database's keys and the index of their deadlines.",
+    "LOG <text>",
+    "    Writes a line to the log.",
     "OBJECT <key>",
     "    Shows how a key is kept, even if its deadline has passed.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Makes keys <prefix>:0, <prefix>:1 and so on, leaving those that are there alone.",
+    "PROTOCOL <type>",
+    "    Answers with a value of a type: string, integer, double, bignum, null, array, set, map,",
+    "    attrib, push, verbatim, true or false.",
     "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
     "    Saves the snapshot, empties all databases and loads it.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    With 0, keys whose deadline has passed are removed only when a command meets them.",
+    "SET-DISABLE-DENY-SCRIPTS <0|1>",
+    "    With 1, scripts may call commands that they otherwise may not.",
     "SLEEP <seconds>",
     "    Stops the whole server for a while.",
     "STRINGMATCH-LEN <length> <pattern>",
@@ -86,6 +96,10 @@ fn debug(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result
         (b"digest-value", _) => value_digests(engine, caller, args),
         (b"sleep", 3) => sleep(caller, args),
         (b"set-active-expire", 3) => set_active_expire(engine, caller, args),
+        (b"error", 3) => error(caller, args),
+        (b"log", 3) => write_log(caller, args),
+        (b"protocol", 3) => protocol(caller, args),
+        (b"set-disable-deny-scripts", 3) => allow_all_to_scripts(engine, caller, args),
         (b"object", 3) => object(engine, caller, args),
         (b"populate", 3..=5) => populate(engine, caller, args),
         (b"stringmatch-len", 4) => stringmatch_len(caller, args),
@@ -159,6 +173,101 @@ fn set_active_expire(
     args: Args<'_>,
 ) -> Result<(), CommandError> {
     engine.is_expiry_off = args.integer(2).unwrap_or(0) == 0;
+    caller.reply().ok();
+    Ok(())
+}
+
+/// Answers with this text as an error, without counting it.
+fn error(caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let line: Vec<u8> = args
+        .get(2)
+        .iter()
+        .map(|&byte| {
+            if matches!(byte, b'\r' | b'\n') {
+                b' '
+            } else {
+                byte
+            }
+        })
+        .collect();
+    caller.reply().error(&line);
+    Ok(())
+}
+
+fn write_log(caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    log::warn!("DEBUG LOG: {}", args.text(2));
+    caller.reply().ok();
+    Ok(())
+}
+
+/// Answers with a value of a type, which shows how a client reads it. The values are those of
+/// Redis.
+fn protocol(caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let is_resp2 = caller.protocol == Protocol::Resp2;
+    let mut reply = caller.reply();
+    let numbers = |reply: &mut Reply<'_>| (0..3).for_each(|number| reply.integer(number));
+    match args.get(2).to_ascii_lowercase().as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.integer(12345),
+        b"double" => reply.double(3141.0 / 1000.0),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            numbers(&mut reply);
+        }
+        b"set" => {
+            reply.set(3);
+            numbers(&mut reply);
+        }
+        b"map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.integer(number);
+                reply.boolean(number == 1);
+            }
+        }
+        b"attrib" => {
+            if !is_resp2 {
+                reply.attribute(1);
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.integer(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" if is_resp2 => {
+            return Err(CommandError::text(
+                "ERR RESP2 is not supported by this command",
+            ));
+        }
+        b"push" => {
+            // What is pushed follows the reply.
+            reply.bulk(b"Some real reply following the push reply");
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.integer(42);
+        }
+        b"verbatim" => reply.verbatim("This is a verbatim\nstring"),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        b"bignum" => reply.big_number(b"1234567999999999999999999999999999999"),
+        _ => {
+            return Err(CommandError::text(
+                "ERR Wrong protocol type name. Please use one of the following: \
+                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn allow_all_to_scripts(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    engine.scripts.allows_all = args.integer(2).unwrap_or(0) != 0;
     caller.reply().ok();
     Ok(())
 }
