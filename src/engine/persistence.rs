@@ -145,7 +145,7 @@ impl Persistence {
 
 impl Engine {
     /// Records effects by which all that was there is replaced by all that is here now.
-    fn restate(&mut self) {
+    pub fn restate(&mut self) {
         self.keyspace.restate(&self.reading);
         let effects = &mut self.keyspace.effects;
         effects.record(0, [b"FUNCTION".as_slice(), b"FLUSH"]);
@@ -456,7 +456,8 @@ impl Engine {
                 Ok(false) => {}
                 Ok(true) => {
                     self.reading = clock.read();
-                    self.finish_load(loader);
+                    self.finish_load(&loader);
+                    self.scripts.restore_libraries(loader.into_libraries());
                     let started_ms = self.jobs.persistence.load_started_ms;
                     let took_ms = self.reading.monotonic_us / 1000 - started_ms;
                     log::info!(
@@ -480,9 +481,8 @@ impl Engine {
         }
     }
 
-    fn finish_load(&mut self, loader: Loader) {
+    fn finish_load(&mut self, loader: &Loader) {
         let loaded = loader.loaded();
-        self.scripts.restore_libraries(loader.into_libraries());
         let path = self.snapshot_path();
         let persistence = &mut self.jobs.persistence;
         persistence.loaded = loaded;
@@ -516,6 +516,18 @@ impl Engine {
     /// # Errors
     /// What is damaged; some keys may have been loaded.
     pub fn load_now(&mut self) -> Result<(), LoadError> {
+        let libraries = self.load_keys_now()?;
+        self.scripts.restore_libraries(libraries);
+        self.restate();
+        Ok(())
+    }
+
+    /// The same of the keys alone; the texts of the libraries of functions. Whoever loads these has
+    /// all restated.
+    ///
+    /// # Errors
+    /// What is damaged; some keys may have been loaded.
+    pub fn load_keys_now(&mut self) -> Result<Vec<Vec<u8>>, LoadError> {
         let path = self.snapshot_path();
         let storage = &*self.jobs.persistence.storage;
         let loader = Loader::open(storage, &path, &self.reading, self.load_options())?;
@@ -523,10 +535,9 @@ impl Engine {
             return Err(std::io::Error::from(std::io::ErrorKind::NotFound).into());
         };
         while !loader.step(&mut self.keyspace, &self.reading)? {}
-        self.finish_load(loader);
-        self.restate();
+        self.finish_load(&loader);
         log::warn!("DB reloaded by DEBUG RELOAD");
-        Ok(())
+        Ok(loader.into_libraries())
     }
 }
 

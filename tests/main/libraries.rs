@@ -88,3 +88,20 @@ fn flushing_all_keys_leaves_the_libraries() {
     sim.expect("script flush", "+OK");
     sim.expect("fcall g 0", ":7");
 }
+
+#[test]
+fn a_reload_without_a_flush_merges_libraries_if_it_may() {
+    let dir = TempDir::new();
+    let mut sim = saving_in(&dir);
+    load(&mut sim, LIBRARY);
+    let refused = sim.run("debug reload noflush");
+    assert!(
+        refused.contains("Library 'lib' already exists"),
+        "{refused}"
+    );
+    load(
+        &mut sim,
+        "#!lua name=late\nredis.register_function('late', function() end)",
+    );
+    sim.script("debug reload nosave noflush merge=>+OK\nfcall g 0=>:7\nfcall late 0=>$-1");
+}

@@ -137,12 +137,12 @@ fn reload(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let (mut saves, mut flushes) = (true, true);
+    let (mut saves, mut flushes, mut merges) = (true, true, false);
     for i in 2..args.len() {
         match args.get(i).to_ascii_lowercase().as_slice() {
             b"nosave" => saves = false,
             b"noflush" => flushes = false,
-            b"merge" => {}
+            b"merge" => merges = true,
             _ => {
                 return Err(CommandError::text(
                     "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
@@ -150,7 +150,7 @@ fn reload(
             }
         }
     }
-    crate::command::server::snapshot::reload(engine, saves, flushes)?;
+    crate::command::server::snapshot::reload(engine, (saves, flushes, merges))?;
     caller.reply().ok();
     Ok(())
 }

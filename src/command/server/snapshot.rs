@@ -222,13 +222,19 @@ pub fn request_shutdown(engine: &mut Server, signal: StopSignal) {
 }
 
 /// DEBUG RELOAD: saves (unless told not to), empties all databases (unless told not to) and loads
-/// the snapshot. A key that is also in the file gets the file's value.
+/// the snapshot. A key that is also in the file gets the file's value; a library of functions that
+/// is also there is an error unless they are merged.
 ///
 /// # Errors
 /// If saving or loading fails, or if the snapshot is being loaded at the moment.
-pub fn reload(engine: &mut Server, saves: bool, flushes: bool) -> Result<(), CommandError> {
+pub fn reload(
+    engine: &mut Server,
+    (saves, flushes, merges): (bool, bool, bool),
+) -> Result<(), CommandError> {
     let failed = |error: &dyn std::fmt::Display| {
-        CommandError::owned(format!("ERR Error trying to load the snapshot: {error}"))
+        CommandError::owned(format!(
+            "ERR Error trying to load the RDB dump, check server logs: {error}"
+        ))
     };
     // The part that is loaded so far must not replace the whole.
     if engine.jobs.is_loading() {
@@ -244,5 +250,13 @@ pub fn reload(engine: &mut Server, saves: bool, flushes: bool) -> Result<(), Com
             engine.keyspace.flush(db, engine.reading.now);
         }
     }
-    engine.load_now().map_err(|error| failed(&error))
+    if flushes {
+        return engine.load_now().map_err(|error| failed(&error));
+    }
+    let libraries = engine.load_keys_now().map_err(|error| failed(&error))?;
+    let loaded = libraries
+        .iter()
+        .try_for_each(|code| engine.scripts.load_library(code, merges).map(drop));
+    engine.restate();
+    loaded.map_err(|error| failed(&String::from_utf8_lossy(&error.line())))
 }
