@@ -9,9 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use mayfly::resp::output::Output;
 use mayfly::resp::reply::Protocol;
-use mayfly::script::{
-    Arguments, Host, Interpreter, LogLevel, Settings, Verdict, Words, open,
-};
+use mayfly::script::{Arguments, Host, Interpreter, LogLevel, Settings, Verdict, Words, open};
 use std::cell::RefCell;
 
 /// Enough for the libraries and some work.
@@ -41,8 +39,8 @@ impl Host for FuzzHost {
         }
     }
 
-    fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
-        Some(args.len() > 1)
+    fn is_allowed(&mut self, command: &Words) -> Option<bool> {
+        Some(command.iter().count() > 1)
     }
 
     fn set_replication(&mut self, _: u8) {}
