@@ -70,6 +70,8 @@ mod snapshot;
 mod sort;
 #[path = "main/storage.rs"]
 mod storage;
+#[path = "main/streams.rs"]
+mod streams;
 #[path = "main/string_compare.rs"]
 mod string_compare;
 #[path = "main/tidy.rs"]

@@ -15,7 +15,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.process = subprocess.Popen(
-            [path, "--port", str(self.port), "--save", "", "--dir", self.dir],
+            [path, "--port", str(self.port), "--save", "", "--dir", self.dir, "--enable-debug-command", "yes"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
     def stop(self):

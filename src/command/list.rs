@@ -998,6 +998,7 @@ fn lmpop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 fn wait(timeout_ms: u64, nothing: Nothing) -> Wait {
     Wait {
         kind: Kind::List,
+        wants_loss: false,
         timeout_ms,
         nothing,
     }

@@ -34,6 +34,8 @@ pub mod geo;
 
 pub mod list;
 
+pub mod stream;
+
 pub mod key;
 
 pub mod connection;
@@ -70,6 +72,14 @@ pub const FAMILIES: &[&[Row]] = &[
     geo::COMMANDS,
     geo::search::COMMANDS,
     list::COMMANDS,
+    stream::COMMANDS,
+    stream::add::COMMANDS,
+    stream::delete::COMMANDS,
+    stream::range::COMMANDS,
+    stream::read::COMMANDS,
+    stream::group::COMMANDS,
+    stream::pending::COMMANDS,
+    stream::info::COMMANDS,
     key::COMMANDS,
     key::sort::COMMANDS,
     key::expire::COMMANDS,

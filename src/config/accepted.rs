@@ -193,7 +193,6 @@ const SLOW_LOG: &str = "there is no log of slow or large commands and no latency
 const SNAPSHOTS: &str =
     "snapshots have a format of their own, with checksums, and no forked writer";
 const SOCKETS: &str = "sockets are set up as the system does it";
-const STREAMS: &str = "there are no streams yet";
 const SUPERVISION: &str = "Mayfly does not report to a service manager";
 const TABLES: &str = "tables always grow piece by piece";
 const TLS: &str = "there is no TLS";
@@ -870,14 +869,6 @@ pub const ACCEPTED: &[Accepted] = &[
         Integer(0, UINT_MAX),
         "0",
         SOCKETS,
-    ),
-    row("stream-node-max-bytes", Mutable, Memory(0), "4096", STREAMS),
-    row(
-        "stream-node-max-entries",
-        Mutable,
-        Integer(0, i64::MAX),
-        "100",
-        STREAMS,
     ),
     row(
         "supervised",

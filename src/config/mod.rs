@@ -103,6 +103,10 @@ pub struct Config {
     pub hash_packed_entries_max: u64,
     /// Bytes of a field or value of a packed hash.
     pub hash_packed_value_bytes_max: u64,
+    /// Bytes of a chunk of a stream; 0 is as many as there may be.
+    pub stream_chunk_bytes_max: u64,
+    /// Entries of a chunk of a stream; 0 is no limit.
+    pub stream_chunk_entries_max: u64,
     /// Members of a set of integers that is an array.
     pub set_integers_max: u64,
     /// Members of a packed set.
@@ -186,6 +190,8 @@ impl Default for Config {
             list_chunk: -2,
             hash_packed_entries_max: 512,
             hash_packed_value_bytes_max: 64,
+            stream_chunk_bytes_max: 4096,
+            stream_chunk_entries_max: 100,
             set_integers_max: 512,
             set_packed_entries_max: 128,
             set_packed_value_bytes_max: 64,

@@ -299,6 +299,22 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| memory(a, 0).map(|v| c.hash_packed_value_bytes_max = v),
     },
     Setting {
+        name: "stream-node-max-bytes",
+        values: "BYTES",
+        help: "How many bytes a chunk of a stream may hold; 0, and at most, 64 KiB.",
+        access: Access::Mutable,
+        get: |c| c.stream_chunk_bytes_max.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.stream_chunk_bytes_max = v),
+    },
+    Setting {
+        name: "stream-node-max-entries",
+        values: "COUNT",
+        help: "How many entries a chunk of a stream may hold; 0 is no limit.",
+        access: Access::Mutable,
+        get: |c| c.stream_chunk_entries_max.to_string(),
+        set: |c, a| integer(a, 0, i64::MAX).map(|v| c.stream_chunk_entries_max = v),
+    },
+    Setting {
         name: "set-max-intset-entries",
         values: "COUNT",
         help: "How many members a set of integers may have and still be an array.",

@@ -52,6 +52,8 @@ pub struct Ticket(u64);
 pub struct Wait {
     /// What type of value it waits for; others do not concern it.
     pub kind: Kind,
+    /// It tries again as well when the key is gone or holds something else: to say so.
+    pub wants_loss: bool,
     /// For how long, in ms; 0 is for ever.
     pub timeout_ms: u64,
     /// What it is told inside EXEC, where nobody waits. When the time is over, whoever has waited
@@ -88,6 +90,8 @@ pub struct Blocking {
     /// The ticket drawn last.
     last: Ticket,
     clients: usize,
+    /// Those among them that want to know of the loss of a key.
+    wanting_loss: usize,
 }
 
 impl Blocking {
@@ -100,6 +104,11 @@ impl Blocking {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.clients == 0
+    }
+
+    /// Whether anybody wants to know of the loss of a key.
+    pub fn wants_loss(&self) -> bool {
+        self.wanting_loss > 0
     }
 
     /// Number of keys somebody waits for.
@@ -185,6 +194,7 @@ impl Blocking {
 
     fn remove(&mut self, blocked: &Blocked) {
         self.clients -= 1;
+        self.wanting_loss -= usize::from(blocked.wait.wants_loss);
         if let Some(until_us) = blocked.until_us {
             self.timeouts.remove(&(until_us, blocked.ticket));
         }
@@ -225,6 +235,7 @@ impl Engine {
         let timeout_us = wait.timeout_ms.saturating_mul(1000);
         let until_us = (timeout_us > 0).then(|| now_us.saturating_add(timeout_us));
         let (ticket, keys) = self.blocking.add(session_key, db, keys, until_us);
+        self.blocking.wanting_loss += usize::from(wait.wants_loss);
         session.blocked = Some(Box::new(Blocked {
             request,
             keys,
@@ -238,10 +249,13 @@ impl Engine {
     }
 
     /// Takes the request of a waiting client, to be tried again: it is given back by
-    /// [`Engine::block`] if it goes on waiting. None unless it waits for this type of value.
-    pub fn take_request(&mut self, session_key: SessionKey, kind: Kind) -> Option<Queued> {
+    /// [`Engine::block`] if it goes on waiting. None unless it waits for what the key holds now, if
+    /// anything, or for its loss.
+    pub fn take_request(&mut self, session_key: SessionKey, kind: Option<Kind>) -> Option<Queued> {
         let blocked = self.sessions[session_key].blocked.as_mut()?;
-        (blocked.wait.kind == kind).then(|| std::mem::take(&mut blocked.request))
+        let wait = blocked.wait;
+        let is_concerned = wait.wants_loss || kind == Some(wait.kind);
+        is_concerned.then(|| std::mem::take(&mut blocked.request))
     }
 
     /// Whether a client whose request was taken is still waiting after it was tried again.

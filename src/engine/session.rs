@@ -323,6 +323,16 @@ pub struct Queued {
 impl Queued {
     /// Copies the arguments of a command.
     pub fn new(row: u16, source: Source<'_>, ranges: &[ArgRange]) -> Queued {
+        Queued::replacing(row, source, ranges, |_| None)
+    }
+
+    /// The same with other arguments in some places.
+    pub fn replacing<'r>(
+        row: u16,
+        source: Source<'_>,
+        ranges: &[ArgRange],
+        replacement: impl Fn(usize) -> Option<&'r [u8]>,
+    ) -> Queued {
         let small = ranges.iter().filter(|range| range.number().is_none());
         let bytes = small.map(|range| range.len as usize).sum();
         let mut queued = Queued {
@@ -331,8 +341,14 @@ impl Queued {
             buffer: Vec::with_capacity(bytes),
             large: Vec::new(),
         };
-        for range in ranges {
-            let copied = if let Some(number) = range.number() {
+        for (index, range) in ranges.iter().enumerate() {
+            let replacement = replacement(index);
+            let copied = if let Some(bytes) = replacement {
+                let start = queued.buffer.len() as u32;
+                queued.buffer.extend_from_slice(bytes);
+                let len = bytes.len() as u32;
+                ArgRange { start, len }
+            } else if let Some(number) = range.number() {
                 queued.large.push(source.large[number].clone());
                 ArgRange::large(queued.large.len() - 1)
             } else {

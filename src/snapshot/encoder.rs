@@ -25,8 +25,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::format::{
-    self, Chunk, ChunkWriter, DATED_HASH, Elements, Footer, Header, KIND_COLLECTIONS,
-    KIND_LIBRARIES, KIND_STRINGS, LibraryRecord, PartRecord, SHARED_BYTES_MIN, StringRecord,
+    self, Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_LIBRARIES,
+    KIND_STRINGS, LibraryRecord, PartRecord, SHARED_BYTES_MIN, StringRecord,
 };
 use crate::value::{Kind, StringRef};
 
@@ -155,11 +155,7 @@ impl Encoder {
         let record = PartRecord {
             key: head.key,
             deadline: head.deadline,
-            kind: if self.is_dated {
-                DATED_HASH
-            } else {
-                kind as u8
-            },
+            kind: format::kind_of_part(kind, self.is_dated),
             part: nth,
             elements: self.elements.copied().unwrap_or_default(),
         };

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! header   8  magic  8d 'M' 'A' 'Y' 0d 0a 1a 0a
-//!          2  version of the layout (3)
-//!          2  oldest version whose reader can read it (3)
+//!          2  version of the layout (4)
+//!          2  oldest version whose reader can read it (4)
 //!          4  length of the body in bytes, at most 64 KiB
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
@@ -37,7 +37,7 @@
 //!
 //! Compatibility: a reader refuses a file whose second version number is beyond its own, unknown
 //! flags, and unknown kinds without bit 7. Files of older versions are read forever. Version 1 had
-//! no collections, version 2 no deadlines of fields.
+//! no collections, version 2 no deadlines of fields, version 3 no streams.
 //!
 //! bincode ended with version 2.0.1; it is used in this file alone, so that it can be replaced.
 
@@ -49,12 +49,12 @@ use bincode::{BorrowDecode, Decode, Encode};
 use bytes::Bytes;
 
 use crate::config::BULK_BYTES_MAX;
-use crate::value::StringRef;
+use crate::value::{Kind, StringRef};
 
 /// First bytes of a snapshot.
 pub const MAGIC: [u8; 8] = *b"\x8dMAY\r\n\x1a\n";
 /// Version written, and the newest that is read.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Bytes before the header's body.
 pub const HEADER_START: usize = 16;
 /// Longest body of a header or footer, in bytes.
@@ -135,19 +135,43 @@ pub struct PartRecord<'a> {
     pub key: &'a [u8],
     /// Deadline of the key in Unix ms.
     pub deadline: Option<i64>,
-    /// 1 list, 2 set, 3 sorted set, 4 hash, 5 hash with deadlines of fields.
+    /// 1 list, 2 set, 3 sorted set, 4 hash, 5 hash with deadlines of fields, 6 stream.
     pub kind: u8,
     /// Number of the part, from 0.
     pub part: u32,
     /// Its elements, as [`Elements::push`] wrote their strings: items of a list in order, members
     /// of a set, members of a sorted set with the eight bytes of their scores (IEEE 754 double),
     /// fields with their values and, where they have deadlines, those: nothing, or the eight bytes
-    /// of a Unix time in ms.
+    /// of a Unix time in ms. Of a stream, what
+    /// [`Piece::for_each`](crate::value::stream::Piece::for_each) says.
     pub elements: &'a [u8],
 }
 
 /// [`PartRecord::kind`] of a hash with deadlines of fields.
 pub const DATED_HASH: u8 = 5;
+/// [`PartRecord::kind`] of a stream.
+pub const STREAM: u8 = 6;
+
+/// [`PartRecord::kind`] of a collection.
+pub fn kind_of_part(kind: Kind, is_dated: bool) -> u8 {
+    match kind {
+        Kind::Hash if is_dated => DATED_HASH,
+        Kind::Stream => STREAM,
+        _ => kind as u8,
+    }
+}
+
+/// The type of a collection; none if there is no such kind.
+pub fn type_of_part(kind: u8) -> Option<Kind> {
+    match kind {
+        1 => Some(Kind::List),
+        2 => Some(Kind::Set),
+        3 => Some(Kind::Zset),
+        4 | DATED_HASH => Some(Kind::Hash),
+        STREAM => Some(Kind::Stream),
+        _ => None,
+    }
+}
 
 /// The elements of a [`PartRecord`] while they are gathered. Long strings among them are shared
 /// with the keyspace: copying one would take as long as it is.

@@ -18,14 +18,14 @@ use bytes::Bytes;
 use super::format::{
     self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
     KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_STRINGS, LibraryRecord, PartRecord, Records,
-    StringRecord, Strings,
+    STREAM, StringRecord, Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
 use crate::store::Keyspace;
 use crate::store::entry::{INLINE_MAX, NewValue};
-use crate::value::{Kind, Value};
+use crate::value::{Kind, Value, stream};
 
 /// Records inserted together, after the places they go to have been asked for.
 const BATCH: usize = 32;
@@ -474,13 +474,7 @@ impl Target<'_> {
             return Ok(());
         };
         let is_dated = record.kind == DATED_HASH;
-        let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::String);
-        let kind = if is_dated {
-            Some(Kind::Hash)
-        } else {
-            kinds.into_iter().find(|kind| *kind as u8 == record.kind)
-        };
-        let kind = kind.ok_or(Fault::BadRecord)?;
+        let kind = format::type_of_part(record.kind).ok_or(Fault::BadRecord)?;
         let mut strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
         let mut deadlines = Vec::new();
         if is_dated && !strings.is_empty() {
@@ -601,6 +595,7 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
                     .step_by(3)
                     .all(|s| matches!(s.len(), 0 | 8))
         }
+        STREAM => stream::are_elements(&strings),
         _ => false,
     };
     if is_good && !strings.is_empty() {

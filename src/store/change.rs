@@ -77,6 +77,15 @@ events! {
     HEXPIRE HASH "hexpire";
     HEXPIRED HASH "hexpired";
     HPERSIST HASH "hpersist";
+    XADD STREAM "xadd";
+    XTRIM STREAM "xtrim";
+    XDEL STREAM "xdel";
+    XSETID STREAM "xsetid";
+    XGROUP_CREATE STREAM "xgroup-create";
+    XGROUP_SETID STREAM "xgroup-setid";
+    XGROUP_DESTROY STREAM "xgroup-destroy";
+    XGROUP_CREATECONSUMER STREAM "xgroup-createconsumer";
+    XGROUP_DELCONSUMER STREAM "xgroup-delconsumer";
     EXPIRED EXPIRED "expired";
     KEY_MISS KEY_MISS "keymiss";
     NEW NEW "new";

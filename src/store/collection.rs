@@ -13,6 +13,7 @@ use crate::value::list::{ListRef, NodeLimit};
 use crate::value::packed;
 use crate::value::placement::Ahead;
 use crate::value::set::{SetLimits, SetRef};
+use crate::value::stream::{ChunkLimit, Stream};
 use crate::value::zset::{ZsetLimits, ZsetRef};
 use crate::value::{Kind, StringRef, Value};
 
@@ -27,6 +28,8 @@ pub struct Limits {
     pub zset: ZsetLimits,
     /// Of hashes.
     pub hash: HashLimits,
+    /// Of the chunks of streams.
+    pub stream: ChunkLimit,
 }
 
 impl Limits {
@@ -48,6 +51,10 @@ impl Limits {
                 packed_entries_max: usize_of(config.hash_packed_entries_max),
                 packed_value_bytes_max: usize_of(config.hash_packed_value_bytes_max),
             },
+            stream: ChunkLimit::from_settings(
+                config.stream_chunk_bytes_max,
+                config.stream_chunk_entries_max,
+            ),
         }
     }
 }
@@ -55,7 +62,7 @@ impl Limits {
 /// The list in an entry.
 ///
 /// # Errors
-/// WRONGTYPE if it holds something else, as the three functions below.
+/// WRONGTYPE if it holds something else, as the four functions below.
 pub fn list_of(slot: &Slot) -> Result<ListRef<'_>, CommandError> {
     match slot.value() {
         ValueRef::Inline(bytes) if slot.kind() == Kind::List => Ok(ListRef::Packed(bytes)),
@@ -106,10 +113,22 @@ pub fn hash_of(slot: &Slot, now: UnixMillis) -> Result<HashRef<'_>, CommandError
     Ok(HashRef::new(form, now))
 }
 
-/// How many elements the collection in an entry has, dead or alive; none for a string.
+/// The stream in an entry.
+///
+/// # Errors
+/// WRONGTYPE.
+pub fn stream_of(slot: &Slot) -> Result<&Stream, CommandError> {
+    match slot.value() {
+        ValueRef::Boxed(Value::Stream(stream)) => Ok(stream),
+        _ => Err(CommandError::WrongType),
+    }
+}
+
+/// How many elements the collection in an entry has, dead or alive; none for a string, and for a
+/// stream, which goes on living when it is empty.
 pub fn len_of(slot: &Slot) -> Option<usize> {
     match slot.kind() {
-        Kind::String => None,
+        Kind::String | Kind::Stream => None,
         Kind::List => list_of(slot).ok().map(ListRef::len),
         Kind::Set => set_of(slot).ok().map(SetRef::len),
         Kind::Zset => zset_of(slot).ok().map(ZsetRef::len),
@@ -175,7 +194,7 @@ impl Live<'_> {
     /// The list at a key.
     ///
     /// # Errors
-    /// WRONGTYPE if the key holds something else, as the three methods below.
+    /// WRONGTYPE if the key holds something else, as the four methods below.
     pub fn list(&self, key: &[u8]) -> Result<Option<ListRef<'_>>, CommandError> {
         self.get(key).map(list_of).transpose()
     }
@@ -194,6 +213,14 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn zset(&self, key: &[u8]) -> Result<Option<ZsetRef<'_>>, CommandError> {
         self.get(key).map(zset_of).transpose()
+    }
+
+    /// The stream at a key.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn stream(&self, key: &[u8]) -> Result<Option<&Stream>, CommandError> {
+        self.get(key).map(stream_of).transpose()
     }
 
     /// The hash at a key. Some of its expired fields are removed when the command ends.

@@ -292,6 +292,11 @@ impl Live<'_> {
         self.space.changes.record(self.db as u16, event, key);
     }
 
+    /// Counts changes of a key that nobody is told about.
+    pub fn changed_silently(&mut self, changes: usize) {
+        self.space.changes.count(changes as u64);
+    }
+
     /// Records a further event of a change already counted.
     #[inline]
     pub fn also(&mut self, event: Event, key: &[u8]) {

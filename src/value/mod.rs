@@ -22,6 +22,7 @@ pub mod segment;
 pub mod segmented;
 pub mod set;
 pub mod size_class;
+pub mod stream;
 pub mod zset;
 
 use std::ops::Deref;
@@ -34,6 +35,7 @@ use crate::expiry::Deadline;
 use list::{List, Node};
 use segment::Segment;
 use segmented::Segmented;
+use stream::{Piece, Stream};
 use zset::{Page, Zset};
 
 /// The most bytes of a small set, sorted set or hash, which lies inside its key's entry.
@@ -49,11 +51,19 @@ pub enum Kind {
     Set = 2,
     Zset = 3,
     Hash = 4,
+    Stream = 5,
 }
 
 impl Kind {
     /// All of them, by their discriminants.
-    pub const ALL: [Kind; 5] = [Kind::String, Kind::List, Kind::Set, Kind::Zset, Kind::Hash];
+    pub const ALL: [Kind; 6] = [
+        Kind::String,
+        Kind::List,
+        Kind::Set,
+        Kind::Zset,
+        Kind::Hash,
+        Kind::Stream,
+    ];
 
     /// From the bits of an entry's header.
     pub fn from_bits(bits: u8) -> Kind {
@@ -68,6 +78,7 @@ impl Kind {
             Kind::Set => "set",
             Kind::Zset => "zset",
             Kind::Hash => "hash",
+            Kind::Stream => "stream",
         }
     }
 
@@ -127,6 +138,8 @@ pub enum Value {
     Zset(Box<Zset>),
     /// A big hash.
     Hash(Segmented),
+    /// A stream.
+    Stream(Box<Stream>),
     /// A big collection as it was at the cut of a snapshot.
     Frozen(Frozen),
 }
@@ -150,6 +163,7 @@ pub enum Pieces {
     List(Vec<Rc<Node>>),
     Members(Vec<Rc<Segment>>),
     Zset(Vec<Rc<Page>>),
+    Stream(Vec<Piece>),
 }
 
 impl Value {
@@ -161,6 +175,7 @@ impl Value {
             Value::Set(_) => Kind::Set,
             Value::Zset(_) => Kind::Zset,
             Value::Hash(_) => Kind::Hash,
+            Value::Stream(_) => Kind::Stream,
             Value::Frozen(frozen) => frozen.kind,
         }
     }
@@ -181,6 +196,11 @@ impl Value {
             }
             Value::Set(members) | Value::Hash(members) => Pieces::Members(members.freeze()),
             Value::Zset(zset) => Pieces::Zset(zset.freeze()),
+            Value::Stream(stream) => {
+                let mut pieces = stream.freeze();
+                pieces.reverse();
+                Pieces::Stream(pieces)
+            }
             Value::Frozen(frozen) => return Some(frozen.clone()),
         };
         let is_dated = match self {
@@ -201,6 +221,7 @@ impl Value {
             Value::List(list) => list.dismantle(),
             Value::Set(members) | Value::Hash(members) => members.dismantle(),
             Value::Zset(zset) => zset.dismantle(),
+            Value::Stream(stream) => stream.dismantle(),
             Value::Frozen(frozen) => frozen.dismantle(),
         }
     }
@@ -223,6 +244,7 @@ impl Value {
                 Value::List(list) => list.allocated_bytes(),
                 Value::Set(members) | Value::Hash(members) => members.allocated_bytes(),
                 Value::Zset(zset) => zset.allocated_bytes(),
+                Value::Stream(stream) => stream.allocated_bytes(),
                 Value::Frozen(frozen) => frozen.pieces.len() * size_of::<usize>(),
             }
     }
@@ -246,12 +268,16 @@ impl Frozen {
             Pieces::Zset(pieces) => pieces
                 .iter()
                 .any(|piece| is_enough(piece.allocated_bytes())),
+            Pieces::Stream(pieces) => pieces
+                .iter()
+                .any(|piece| is_enough(piece.allocated_bytes())),
         };
         sum.min(max)
     }
 
     /// Hands out elements of the next piece as their strings (a field and its value, a member and
-    /// the eight bytes of its score) and deadlines, from number `first` on, until `each` returns
+    /// the eight bytes of its score, what [`Piece::for_each`] says) and deadlines, from number
+    /// `first` on, until `each` returns
     /// false. How many there were then; none if the piece has no more.
     pub fn walk(
         &self,
@@ -285,6 +311,11 @@ impl Frozen {
                     });
                 }
             }
+            Pieces::Stream(pieces) => {
+                if let Some(piece) = pieces.last() {
+                    piece.for_each(|strings| hand_out(strings, None));
+                }
+            }
         }
         stopped
     }
@@ -295,6 +326,7 @@ impl Frozen {
             Pieces::List(pieces) => pieces.pop().is_some(),
             Pieces::Members(pieces) => pieces.pop().is_some(),
             Pieces::Zset(pieces) => pieces.pop().is_some(),
+            Pieces::Stream(pieces) => pieces.pop().is_some(),
         }
     }
 }
@@ -306,6 +338,7 @@ impl Pieces {
             Pieces::List(pieces) => pieces.len(),
             Pieces::Members(pieces) => pieces.len(),
             Pieces::Zset(pieces) => pieces.len(),
+            Pieces::Stream(pieces) => pieces.len(),
         }
     }
 

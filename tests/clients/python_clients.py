@@ -3,8 +3,8 @@
     python tests/clients/python_clients.py [--server PATH] [--only TEXT]
 
 Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. `--server`
-may name another server, so that the checks can be tried there. Not tried, as Mayfly has no streams and no
-client-side caching yet: redis-py's cache, the results that RQ keeps, and its retries, which it notes there.
+may name another server, so that the checks can be tried there. Not tried, as Mayfly has no client-side
+caching yet: redis-py's cache. Not tried yet are the results that RQ keeps in streams, and its retries.
 
 Prints a line for each check; exit code 1 if one failed.
 """

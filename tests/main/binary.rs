@@ -332,16 +332,16 @@ fn unknown_commands_that_a_script_calls_are_counted_too() {
         let request = format!("EVAL \"{script}\" 0\r\n");
         ask(&mut stream, &request, 1).expect("a reply")
     };
-    let reply = send("return redis.call('XADD', 'x', '*')");
+    let reply = send("return redis.call('XNOPE', 'x', '*')");
     assert!(
         reply.starts_with("-ERR Unknown Redis command called from script"),
         "{reply}"
     );
-    send("return redis.pcall('xadd', 'x')");
+    send("return redis.pcall('xnope', 'x')");
     send("return redis.pcall('object', 'nope')");
     let expected = [
         "unknown_command_object|nope:calls=1",
-        "unknown_command_xadd:calls=2",
+        "unknown_command_xnope:calls=2",
     ];
     assert_eq!(section(&server, "unknowncommands"), expected);
     let log = server.log();
@@ -357,23 +357,23 @@ fn unknown_commands_that_libraries_swallow_are_logged_once_and_counted_by_name()
         let reply = ask(&mut stream, request, replies).expect("replies");
         assert!(reply.contains("-ERR unknown "), "{reply}");
     };
-    send("XADD x *\r\nxadd y *\r\nXRead z 0\r\n", 3);
+    send("XNOPE x *\r\nxnope y *\r\nXQuux z 0\r\n", 3);
     send("CLIENT NOPE\r\nclient nope x\r\nOBJECT nope k\r\n", 3);
-    send("MULTI\r\nXADD x 0\r\nEXEC\r\n", 3);
+    send("MULTI\r\nXNOPE x 0\r\nEXEC\r\n", 3);
     // Nothing that a client sends can forge a line.
     send("*1\r\n$13\r\nx\r\n# A:1\r\ny:2\r\n", 1);
     let expected = [
         "unknown_command_client|nope:calls=2",
         "unknown_command_object|nope:calls=1",
         "unknown_command_x\\x0d\\x0a\\x23\\x20a\\x3a1\\x0d\\x0ay\\x3a2:calls=1",
-        "unknown_command_xadd:calls=3",
-        "unknown_command_xread:calls=1",
+        "unknown_command_xnope:calls=3",
+        "unknown_command_xquux:calls=1",
     ];
     assert_eq!(section(&server, "unknowncommands"), expected);
     let log = server.log();
     let count = |log: &str, text: &str| log.matches(text).count();
     assert_eq!(count(&log, "the unknown command"), 5, "{log}");
-    assert_eq!(count(&log, "the unknown command 'xadd'"), 1, "{log}");
+    assert_eq!(count(&log, "the unknown command 'xnope'"), 1, "{log}");
     // Names beyond the limit are counted together; neither the log nor INFO can be flooded.
     for _ in 0..2 {
         let flood: String = (0..200).map(|i| format!("FLOOD{i:x<300}\r\n")).collect();
@@ -386,11 +386,11 @@ fn unknown_commands_that_libraries_swallow_are_logged_once_and_counted_by_name()
     assert_eq!(other, Some("unknown_commands_other:calls=282"), "{lines:?}");
     assert_eq!(server.run("CONFIG RESETSTAT", 1), "+OK\r\n");
     assert_eq!(section(&server, "unknowncommands"), [""; 0]);
-    send("XADD x 0\r\n", 1);
+    send("XNOPE x 0\r\n", 1);
     send("NEWNAME\r\n", 1);
     let expected = [
         "unknown_command_newname:calls=1",
-        "unknown_command_xadd:calls=1",
+        "unknown_command_xnope:calls=1",
     ];
     assert_eq!(section(&server, "unknowncommands"), expected);
     let log = server.log();

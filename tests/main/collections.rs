@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use mayfly::clock::Clock;
 use mayfly::expiry::Deadline;
 use mayfly::store::Live;
-use mayfly::store::collection::{hash_of, list_of, set_of, zset_of};
+use mayfly::store::collection::{hash_of, list_of, set_of, stream_of, zset_of};
 use mayfly::store::entry::Slot;
 use mayfly::value::Kind;
 use mayfly::value::packed::End;
+use mayfly::value::stream::{Exactness, Id, Trim};
 use mayfly::value::zset::Direction;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -21,7 +22,7 @@ use crate::sim::{START, Sim, TempDir};
 const STEP_US: u64 = 600;
 /// Elements of a small collection, and of one of many pieces.
 const SIZES: [usize; 2] = [20, 10_000];
-const KINDS: [Kind; 4] = [Kind::List, Kind::Set, Kind::Zset, Kind::Hash];
+const KINDS: [Kind; 5] = [Kind::List, Kind::Set, Kind::Zset, Kind::Hash, Kind::Stream];
 
 /// Type, deadline and elements, in order where there is one.
 type Content = (&'static str, Option<i64>, Vec<String>);
@@ -55,6 +56,17 @@ fn content(slot: &Slot, deadline: Option<i64>) -> Content {
                 )
             });
             fields.collect()
+        }
+        Kind::Stream => {
+            let stream = stream_of(slot).expect("a stream");
+            let entries = stream.range(Id::MIN, Id::MAX).map(|entry| {
+                let pairs = entry
+                    .pairs()
+                    .map(|(f, v)| format!("{} {}", text(f), text(v)));
+                format!("{} {:?}", entry.id, pairs.collect::<Vec<_>>())
+            });
+            let facts = format!("{:?}", stream.facts());
+            entries.chain([facts]).collect()
         }
     };
     if matches!(slot.kind(), Kind::Set | Kind::Hash) {
@@ -122,6 +134,13 @@ fn add(live: &mut Live<'_>, key: &[u8], kind: Kind, i: usize) {
         Kind::Hash => {
             live.hash_or_new(key).expect("a hash").set(&member, &value);
         }
+        Kind::Stream => {
+            let mut stream = live.stream_or_new(key).expect("a stream");
+            let id = stream.view().facts().last_id.next().expect("no end");
+            let strings = [b"member".as_slice(), &member, b"value", &value];
+            let pairs = if i.is_multiple_of(7) { 1 } else { 2 };
+            stream.push(id, pairs, &|index: usize| strings[index]);
+        }
         Kind::String => live.set_string(key, &value, mayfly::store::db::Ttl::Drop),
     }
 }
@@ -170,6 +189,26 @@ fn change(live: &mut Live<'_>, key: &[u8], kind: Kind, size: usize, rng: &mut Sm
                 1 => drop(hash.set_deadline(&member, None)),
                 _ => drop(hash.set_deadline(&member, Some(later))),
             }
+        }
+        Kind::Stream => {
+            let mut stream = live
+                .stream_mut(key)
+                .expect("a stream")
+                .expect("it is there");
+            let len = stream.view().len() as u64;
+            let Some(first) = stream.view().first().map(|entry| entry.id) else {
+                return;
+            };
+            let id = Id {
+                seq: first.seq + i as u64 / 2,
+                ..first
+            };
+            match rng.random_range(0..4) {
+                0 => drop(stream.trim(Trim::MaxLen(len - len.min(3)), Exactness::Exact)),
+                1 => drop(stream.trim(Trim::MinId(first), Exactness::Chunks(None))),
+                _ => drop(stream.remove(id)),
+            }
+            stream.view().check();
         }
         Kind::String => {}
     }
@@ -296,7 +335,12 @@ fn collections_that_change_during_a_save_are_saved_as_they_were() {
 fn big_collections_are_freed_in_pieces() {
     let mut sim = Sim::new();
     let keys = fill(&mut sim);
-    let big = keys.iter().filter(|(_, _, size)| *size == SIZES[1]).count();
+    // Streams are never packed.
+    let is_big = |kind: Kind, size: usize| size == SIZES[1] || kind == Kind::Stream;
+    let big = keys
+        .iter()
+        .filter(|(_, kind, size)| is_big(*kind, *size))
+        .count();
     for (key, ..) in &keys {
         assert!(live(&mut sim).remove(key));
     }
@@ -380,6 +424,29 @@ fn a_file_of_the_second_version_is_read() {
         pexpiretime hash => :4102444800000
         hmget big a b c => *3 $1 1 $1 2 $1 3
         lrange biglist 0 -1 => *5 $1 1 $1 2 $1 3 $1 4 $1 5
+        select 3 => +OK
+        get other => $1 v
+        ",
+    );
+}
+
+#[test]
+fn a_file_of_the_third_version_is_read() {
+    let dir = TempDir::new();
+    let bytes = include_bytes!("snapshots/v3.mayfly");
+    std::fs::write(dir.file("dump.mayfly"), bytes).expect("the disk is writable");
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.engine.load_now().expect("it loads");
+    sim.script(
+        "
+        dbsize => :6
+        get plain => $5 value
+        pexpiretime dying => :4102444800000
+        lrange list 0 -1 => *3 $1 a $1 b $1 c
+        smembers integers => *3 $1 1 $1 2 $1 3
+        zrange zset 0 -1 withscores => *4 $1 b $4 -inf $1 a $3 1.5
+        hgetall hash => *4 $1 f $1 v $1 g $1 w
+        hpexpiretime hash fields 2 f g => *2 :-1 :4102444800000
         select 3 => +OK
         get other => $1 v
         ",

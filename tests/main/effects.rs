@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use mayfly::command::table::row::flag;
 use mayfly::command::table::table;
 use mayfly::config::Permission;
-use mayfly::store::collection::for_each_element;
+use mayfly::store::collection::{for_each_element, stream_of};
 use mayfly::store::entry::Slot;
 use mayfly::value::Kind;
+use mayfly::value::stream::{Consumer, Id, Stream};
 
 use crate::model::Pair;
 use crate::sim::{Sim, TempDir};
@@ -77,15 +78,38 @@ fn value(slot: &Slot) -> String {
         None => for_each_element(slot, |element, deadline| {
             let parts: Vec<_> = element
                 .iter()
-                .map(|part| String::from_utf8_lossy(part).into_owned())
+                .map(|part| part.escape_ascii().to_string())
                 .collect();
             elements.push(format!("{parts:?} {deadline:?}"));
         }),
+    }
+    if let Ok(stream) = stream_of(slot) {
+        elements = groups(stream);
     }
     if slot.kind() != Kind::List {
         elements.sort();
     }
     format!("{:?} {:?} {elements:?}", slot.kind(), slot.deadline())
+}
+
+/// A stream, but for when its consumers were seen and their numbers.
+fn groups(stream: &Stream) -> Vec<String> {
+    let entries = stream.range(Id::MIN, Id::MAX);
+    let mut all: Vec<String> = entries
+        .map(|entry| format!("{} {:?}", entry.id, entry.pairs().collect::<Vec<_>>()))
+        .collect();
+    all.push(format!("{:?}", stream.facts()));
+    for (name, group) in stream.groups() {
+        let consumers: Vec<_> = group.consumers().map(Consumer::name).collect();
+        let position = (group.last_id, group.entries_read);
+        all.push(format!("{name:?} {position:?} {consumers:?}"));
+        for (id, delivery) in group.pending_from(Id::MIN) {
+            let consumer = group.consumer(delivery.consumer).name();
+            let (unix_ms, count) = (delivery.unix_ms, delivery.count);
+            all.push(format!("{name:?} {id} {consumer:?} {unix_ms} {count}"));
+        }
+    }
+    all
 }
 
 /// The commands that the random runs of the model have made, and that had an effect.
@@ -197,7 +221,85 @@ const REWRITTEN: &str = "
     bzpopmin z 0                        => ZPOPMIN z
     bzpopmax z 0                        => ZPOPMAX z
     bzmpop 0 1 z min                    => ZMPOP 1 z min
+    xadd x * f 1                        => XADD x 1700000000160-0 f 1
+    xadd x * f 2                        => XADD x 1700000000160-1 f 2
+    xadd x nomkstream 1800000000000-* f 3 => XADD x 1800000000000-0 f 3
+    xadd x maxlen 3 * f 4               => XADD x MAXLEN = 3 1800000000000-1 f 4
+    xadd x maxlen 5 * f 5               => XADD x 1800000000000-2 f 5
+    xadd x maxlen ~ 1 * f 5             => XADD x 1800000000000-3 f 5
+    xadd y nomkstream * f 1             =>
+    xadd x minid 1800000000000-1 1800000000000-9 f 6 => XADD x MAXLEN = 4 1800000000000-9 f 6
+    xtrim x minid 1800000000000-3       => XTRIM x MAXLEN = 2
+    xtrim x maxlen ~ 1                  =>
+    xdel x 1800000000000-9              => xdel x 1800000000000-9
+    xdel x 1-1                          =>
+    xsetid x 1900000000000-1 entriesadded 7 => xsetid x 1900000000000-1 entriesadded 7
+    xadd x 1900000000000-5 f 6          => XADD x 1900000000000-5 f 6
+    xdelex x ids 2 1900000000000-5 1-1  => xdelex x ids 2 1900000000000-5 1-1
+    xtrim x maxlen 0                    => XTRIM x MAXLEN = 0
 ";
+
+/// What becomes of entries of a consumer group, with the effects on lines of their own.
+const GROUPS: [[&str; 2]; 22] = [
+    ["xadd q 1-1 f 1", "XADD q 1-1 f 1"],
+    ["xadd q 2-1 f 2", "XADD q 2-1 f 2"],
+    ["xadd q 3-1 f 3", "XADD q 3-1 f 3"],
+    [
+        "xgroup create q g 0",
+        "XGROUP CREATE q g 0-0 MKSTREAM ENTRIESREAD -1",
+    ],
+    [
+        "xgroup create q h $ entriesread 9",
+        "XGROUP CREATE q h 3-1 MKSTREAM ENTRIESREAD 3",
+    ],
+    [
+        "xgroup setid q h 1-1",
+        "XGROUP SETID q h 1-1 ENTRIESREAD -1",
+    ],
+    [
+        "xreadgroup group g c count 2 streams q >",
+        "XGROUP CREATECONSUMER q g c; \
+         XCLAIM q g c 0 1-1 2-1 TIME 1700000000160 RETRYCOUNT 1 FORCE JUSTID LASTID 2-1; \
+         XGROUP SETID q g 2-1 ENTRIESREAD 2",
+    ],
+    [
+        "xreadgroup group g c streams q 1-1",
+        "XCLAIM q g c 0 2-1 TIME 1700000000160 RETRYCOUNT 2 FORCE JUSTID LASTID 2-1",
+    ],
+    [
+        "xreadgroup group h d noack streams q >",
+        "XGROUP CREATECONSUMER q h d; XGROUP SETID q h 3-1 ENTRIESREAD 3",
+    ],
+    ["xack q g 1-1 9-9", "xack q g 1-1 9-9"],
+    ["xdel q 2-1", "xdel q 2-1"],
+    [
+        "xautoclaim q g d 0 0",
+        "XGROUP CREATECONSUMER q g d; XACK q g 2-1",
+    ],
+    [
+        "xclaim q g d 0 3-1 force justid time 1600000000000",
+        "XCLAIM q g d 0 3-1 TIME 1600000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 2-1",
+    ],
+    [
+        "xclaim q g d 0 9-9 lastid 3-1",
+        "XGROUP SETID q g 3-1 ENTRIESREAD 2",
+    ],
+    ["xgroup createconsumer q g e", "xgroup createconsumer q g e"],
+    [
+        "xadd q acked maxlen 1 4-1 f 4",
+        "XADD q ACKED MAXLEN = 2 4-1 f 4",
+    ],
+    ["xtrim q maxlen 1 delref", "XTRIM q MAXLEN = 1 DELREF"],
+    [
+        "xreadgroup group g e streams q >",
+        "XCLAIM q g e 0 4-1 TIME 1700000000160 RETRYCOUNT 1 FORCE JUSTID LASTID 4-1; \
+         XGROUP SETID q g 4-1 ENTRIESREAD 4",
+    ],
+    ["xdelex q acked ids 1 4-1", ""],
+    ["xackdel q g ids 1 4-1", "xackdel q g ids 1 4-1"],
+    ["xgroup delconsumer q g d", "xgroup delconsumer q g d"],
+    ["xgroup destroy q h", "xgroup destroy q h"],
+];
 
 /// What others leave is what they are, in the database they are in, if they change anything.
 const VERBATIM: &str = "
@@ -264,6 +366,10 @@ fn a_keyspace_that_gets_the_effects_is_the_same() {
     let mut leader = Sim::new();
     let mut follower = Follower::of(&mut leader);
     let mut seen = transcript(&mut leader, &mut follower, REWRITTEN);
+    for [request, effects] in GROUPS {
+        let line = format!("{request} => {effects}");
+        seen.extend(transcript(&mut leader, &mut follower, &line));
+    }
     leader.run("flushall");
     follower.follow(&mut leader);
     seen.extend(transcript(&mut leader, &mut follower, VERBATIM));
@@ -331,6 +437,19 @@ fn after_a_reload_all_is_said_anew() {
         "rpush l a b",
         "sadd t 1 2 x",
         "zadd z 0.1 a -inf b",
+        "xadd x 5-1 a 1 b 2",
+        "xadd x 5-2 a 1 b 2",
+        "xdel x 5-1",
+        "xgroup create x g 0",
+        "xreadgroup group g zed streams x >",
+        "xgroup createconsumer x g anna",
+        "xclaim x g anna 0 5-2 time 5",
+        "xadd x 5-3 a 1",
+        "xreadgroup group g zed streams x >",
+        "xdel x 5-3",
+        "xgroup create x h $",
+        "xadd empty 5-5 a 1",
+        "xtrim empty maxlen 0",
         "hset h f 1 g 2",
         "hpexpire h 50 fields 1 f",
     ] {

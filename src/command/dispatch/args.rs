@@ -131,6 +131,15 @@ impl<'a> Args<'a> {
         Queued::new(row, self.source, self.ranges)
     }
 
+    /// The same with other arguments in some places.
+    pub fn queued_replacing<'r>(
+        &self,
+        row: u16,
+        replacement: impl Fn(usize) -> Option<&'r [u8]>,
+    ) -> Queued {
+        Queued::replacing(row, self.source, self.ranges, replacement)
+    }
+
     /// The argument at `index` as an integer.
     ///
     /// # Errors

@@ -48,14 +48,7 @@ pub fn timeout_ms(engine: &Engine, args: Args<'_>, index: usize) -> Result<u64, 
     if ms > i64::MAX as f64 {
         return Err(OUT_OF_RANGE);
     }
-    let ms = ms as i64;
-    if ms < 0 {
-        return Err(CommandError::text("ERR timeout is negative"));
-    }
-    if engine.reading.now.0.checked_add(ms).is_none() {
-        return Err(OUT_OF_RANGE);
-    }
-    Ok(ms as u64)
+    limited_timeout_ms(engine, ms as i64)
 }
 
 /// Makes an attempt, which answers and gives true if there was something to take; if not, waits for
@@ -75,19 +68,57 @@ pub fn take_or_wait(
     if take(&mut live, &mut caller.reply())? {
         return Ok(());
     }
+    wait_with(engine, caller, args, keys, wait, |_| None);
+    Ok(())
+}
+
+/// Waits for any of the keys at these indices, because there was nothing to take: the command that
+/// is tried again has other arguments in some places.
+pub fn wait_with<'r>(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+    keys: Range<usize>,
+    wait: Wait,
+    replacement: impl Fn(usize) -> Option<&'r [u8]>,
+) {
     if caller.may_wait {
         // While a client waits it runs no other command, so this one stays its last.
-        let request = args.queued(engine.sessions[caller.session].last_command);
+        let row = engine.sessions[caller.session].last_command;
+        let request = args.queued_replacing(row, replacement);
         let keys = keys.map(|index| args.get(index));
-        engine.block((caller.session, caller.db), request, keys, wait);
-        return Ok(());
+        return engine.block((caller.session, caller.db), request, keys, wait);
     }
     let mut reply = caller.reply();
     match wait.nothing {
         Nothing::Null => reply.null(),
         Nothing::NullArray => reply.null_array(),
     }
-    Ok(())
+}
+
+/// The timeout at `index`, which is in whole milliseconds; 0 is for ever.
+///
+/// # Errors
+/// If it is no integer, negative, or beyond the range of time.
+pub fn whole_timeout_ms(
+    engine: &Engine,
+    args: Args<'_>,
+    index: usize,
+) -> Result<u64, CommandError> {
+    let ms = args
+        .integer(index)
+        .map_err(|_| CommandError::text("ERR timeout is not an integer or out of range"))?;
+    limited_timeout_ms(engine, ms)
+}
+
+fn limited_timeout_ms(engine: &Engine, ms: i64) -> Result<u64, CommandError> {
+    if ms < 0 {
+        return Err(CommandError::text("ERR timeout is negative"));
+    }
+    if engine.reading.now.0.checked_add(ms).is_none() {
+        return Err(OUT_OF_RANGE);
+    }
+    Ok(ms as u64)
 }
 
 /// Lets clients try again whose keys have changed. During CLIENT PAUSE they go on waiting, as what
@@ -108,9 +139,10 @@ fn serve_ready_keys(engine: &mut Engine, outside: &mut dyn Outside) {
         while let Some((ticket, key)) = engine.blocking.next_waiting(db, &name, last) {
             last = ticket;
             let live = engine.keyspace.live(db as usize, &engine.reading);
-            let Some(kind) = live.peek(&name).map(Slot::kind) else {
+            let kind = live.peek(&name).map(Slot::kind);
+            if kind.is_none() && !engine.blocking.wants_loss() {
                 break;
-            };
+            }
             if let Some(request) = engine.take_request(key, kind) {
                 try_again(engine, outside, key, &request);
             }

@@ -759,6 +759,7 @@ fn check_flush_type(args: Args<'_>) -> Result<(), CommandError> {
 
 fn flush(engine: &mut Engine, db: usize) {
     engine.touch_database(db as u16, None);
+    engine.blocking.note_all(db as u16);
     let keys = engine.keyspace.flush(db, engine.reading.now);
     engine.keyspace.changes.count(keys as u64);
 }
@@ -805,6 +806,9 @@ pub fn encoding(slot: &Slot) -> &'static str {
     }
     if let Ok(hash) = collection::hash_of(slot, ALL_LIVE) {
         return hash.encoding();
+    }
+    if slot.kind() == Kind::Stream {
+        return "stream";
     }
     let bytes = slot.string().unwrap_or_default();
     if slot.is_variant() || bytes.len() > EMBSTR_BYTES_MAX {

@@ -290,7 +290,7 @@ impl<'a> Source<'a> {
             Kind::List => list_of(slot).map(Source::List),
             Kind::Set => set_of(slot).map(Source::Set),
             Kind::Zset => zset_of(slot).map(Source::Zset),
-            Kind::String | Kind::Hash => Err(CommandError::WrongType),
+            Kind::String | Kind::Hash | Kind::Stream => Err(CommandError::WrongType),
         }
     }
 

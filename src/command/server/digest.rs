@@ -3,9 +3,10 @@
 //!
 //! The same 20 bytes as Redis 8.2 gives, so that datasets of both can be compared. Two ways to add
 //! a string to a digest d: `d ^= SHA1(s)`, where order does not matter, and `d = SHA1(d ^
-//! SHA1(s))`, where it does. A value is the number of its type, its elements (of a list and a
-//! string by the second way, of the others by the first, where an element is the second way's
-//! digest of its strings) and a mark for a deadline, of which the time itself is no part.
+//! SHA1(s))`, where it does. A value is the number of its type, its elements (of a list, a
+//! stream and a string by the second way, of the others by the first, where an element is the
+//! second way's digest of its strings) and a mark for a deadline, of which the time itself is no
+//! part.
 
 use sha1::{Digest as _, Sha1};
 
@@ -15,6 +16,7 @@ use crate::expiry::is_due;
 use crate::store::collection;
 use crate::store::entry::Slot;
 use crate::value::number::format_f64;
+use crate::value::stream::Element;
 use crate::value::{Kind, StringRef};
 
 /// Marks of a key and of a field that have a deadline.
@@ -45,7 +47,7 @@ impl Digest {
     /// Adds a value and whether it has a deadline.
     fn value(&mut self, slot: &Slot, now: UnixMillis) {
         let kind = slot.kind();
-        self.mix_number(kind as u32);
+        self.mix_number(number_of(kind));
         if let Some(string) = slot.string() {
             self.mix(string);
         } else {
@@ -64,6 +66,14 @@ impl Digest {
         let mut element = Digest::default();
         match (kind, strings) {
             (Kind::List, [item]) => return self.mix(item),
+            (Kind::Stream, [head, strings @ ..]) => {
+                // Of a stream only the entries count.
+                if let Some(Element::Entry(id)) = Element::read(head) {
+                    self.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
+                    strings.iter().for_each(|string| self.mix(string));
+                }
+                return;
+            }
             (Kind::Set, [member]) => return self.add(member),
             (Kind::Zset, [member, score]) => {
                 element.mix(member);
@@ -83,6 +93,14 @@ impl Digest {
     /// In hexadecimal digits.
     pub fn text(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The number Redis has for a type.
+fn number_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::Stream => 6,
+        _ => kind as u32,
     }
 }
 

@@ -290,15 +290,31 @@ fn reply_key_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
             "keynum",
             [("keynumidx", 0), ("firstkey", 1), ("keystep", step)],
         ),
+        KeySearch::BehindWord(_) => (
+            "keyword",
+            "range",
+            [("lastkey", last), ("keystep", step), ("limit", 2)],
+        ),
         KeySearch::Unknown => ("unknown", "unknown", [("", 0); 3]),
     };
     let is_known = spec.search != KeySearch::Unknown;
-    reply_search(
-        reply,
-        "begin_search",
-        begin,
-        &[("index", first)][..usize::from(is_known)],
-    );
+    if let KeySearch::BehindWord(word) = spec.search {
+        reply.bulk(b"begin_search");
+        reply.map(2);
+        reply_pair(reply, "type", begin);
+        reply.bulk(b"spec");
+        reply.map(2);
+        reply_pair(reply, "keyword", word);
+        reply.bulk(b"startfrom");
+        reply.integer(first);
+    } else {
+        reply_search(
+            reply,
+            "begin_search",
+            begin,
+            &[("index", first)][..usize::from(is_known)],
+        );
+    }
     reply_search(
         reply,
         "find_keys",

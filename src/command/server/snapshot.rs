@@ -247,6 +247,7 @@ pub fn reload(
     if flushes {
         for db in 0..engine.keyspace.databases() {
             engine.touch_database(db as u16, None);
+            engine.blocking.note_all(db as u16);
             engine.keyspace.flush(db, engine.reading.now);
         }
     }

@@ -75,6 +75,16 @@ fn places(
             }
             last
         }
+        KeySearch::BehindWord(word) => {
+            let mut places = start + first..args.len();
+            let found = places.find(|&place| args.is(place, word));
+            let first = found.ok_or_else(wrong)? + 1 - start;
+            let behind = len - first;
+            if behind == 0 || !behind.is_multiple_of(2) {
+                return Err(wrong());
+            }
+            return Ok(Some((first, first + behind / 2 - 1)));
+        }
         KeySearch::Range if spec.last < 0 => len - usize::from(spec.last.unsigned_abs()),
         KeySearch::Range => first + spec.last as usize,
     };

@@ -241,6 +241,8 @@ pub enum KeySearch {
     Range,
     /// The arguments say how many there are, just before the first.
     Counted,
+    /// The first half of the arguments behind a word.
+    BehindWord(&'static str),
     /// Only the command itself can tell.
     Unknown,
 }
@@ -248,7 +250,9 @@ pub enum KeySearch {
 /// Where a command's keys stand among its arguments (argument 0 is the command's name).
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
-    /// Index of the first key; of the number of keys, if they are counted.
+    /// Index of the first key; of the number of keys, if they are counted; of the first argument
+    /// that
+    /// may be the word they are behind.
     pub first: u16,
     /// Index of the last key, relative to `first`; -1 is the last argument, -2 the one before.
     pub last: i16,
@@ -286,6 +290,20 @@ impl KeySpec {
             step,
             flags,
             search: KeySearch::Counted,
+            found_by: None,
+            flags_by: None,
+        }
+    }
+
+    /// As many keys as there are arguments behind them, behind a word that is argument `first` or a
+    /// later one.
+    pub const fn behind_word(word: &'static str, first: u16, flags: u16) -> KeySpec {
+        KeySpec {
+            first,
+            last: -1,
+            step: 1,
+            flags,
+            search: KeySearch::BehindWord(word),
             found_by: None,
             flags_by: None,
         }
@@ -334,7 +352,7 @@ impl KeySpec {
     pub const fn first_key(&self) -> usize {
         match self.search {
             KeySearch::Counted => self.first as usize + 1,
-            KeySearch::Range | KeySearch::Unknown => self.first as usize,
+            KeySearch::Range | KeySearch::BehindWord(_) | KeySearch::Unknown => self.first as usize,
         }
     }
 

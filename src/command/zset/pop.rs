@@ -288,6 +288,7 @@ fn zmpop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 fn wait(engine: &Engine, args: Args<'_>, timeout_at: usize) -> Result<Wait, CommandError> {
     Ok(Wait {
         kind: Kind::Zset,
+        wants_loss: false,
         timeout_ms: timeout_ms(engine, args, timeout_at)?,
         nothing: Nothing::NullArray,
     })

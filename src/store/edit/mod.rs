@@ -17,6 +17,8 @@ pub mod zset;
 
 pub mod hash;
 
+pub mod stream;
+
 use crate::clock::Reading;
 use crate::expiry::Deadline;
 use crate::expiry::index::Strata;
@@ -31,10 +33,11 @@ use crate::store::table::Place;
 use crate::store::{Keyspace, Live};
 use crate::value::packed::{self, End};
 use crate::value::placement::Ahead;
-use crate::value::{Kind, intset};
+use crate::value::{Kind, Value, intset};
 use hash::FieldsMut;
 use list::ListMut;
 use set::SetMut;
+use stream::StreamMut;
 use zset::ZsetMut;
 
 /// The value of an empty collection other than a set, and that it is no variant of its form.
@@ -133,13 +136,26 @@ impl Live<'_> {
         kind: Kind,
         empty: impl FnOnce() -> (&'static [u8], bool),
     ) -> Result<Found<'_>, CommandError> {
+        let empty = || {
+            let (empty, is_variant) = empty();
+            (NewValue::Inline(kind, empty), is_variant)
+        };
+        self.edit_or_insert(key, kind, empty)
+    }
+
+    fn edit_or_insert(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        empty: impl FnOnce() -> (NewValue<'static>, bool),
+    ) -> Result<Found<'_>, CommandError> {
         let hash = self.space.hash(key);
         let mut found = self.settle(hash, key);
         if found.is_none() {
-            let (empty, is_variant) = empty();
+            let (value, is_variant) = empty();
             let parts = Parts {
                 key,
-                value: NewValue::Inline(kind, empty),
+                value,
                 deadline: None,
                 epoch: self.space.cut.epoch,
                 clock: self.clock(),
@@ -173,7 +189,10 @@ impl Keyspace {
             Kind::Set => (intset::EMPTY, true),
             _ => (packed::EMPTY, false),
         };
-        let value = NewValue::Inline(kind, empty);
+        let value = match kind {
+            Kind::Stream => NewValue::Boxed(Box::new(Value::Stream(Box::default()))),
+            _ => NewValue::Inline(kind, empty),
+        };
         self.load(db, key, value, deadline, is_variant, reading)
     }
 
@@ -235,6 +254,15 @@ impl Keyspace {
                     limits,
                 };
                 strings.chunks(2).all(|pair| zset.load(pair))
+            }
+            Kind::Stream => {
+                let limit = limits.stream;
+                let mut stream = StreamMut {
+                    slot,
+                    graveyard,
+                    limit,
+                };
+                stream.load(strings)
             }
             Kind::Hash => {
                 let mut fields = FieldsMut {

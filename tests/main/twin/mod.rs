@@ -11,9 +11,11 @@ use crate::sim::{START, Sim, TempDir};
 
 mod collections;
 mod fields;
+mod stream;
 mod zset;
 
 use fields::Field;
+use stream::Stream;
 
 /// What a request is made of; each kind takes what it needs.
 pub struct Words {
@@ -85,6 +87,7 @@ pub enum Value {
     Hash(Hash),
     Set(Set),
     Zset(Zset),
+    Stream(Stream),
 }
 
 /// A collection, which is not there when it is empty.
@@ -195,6 +198,10 @@ fn whole(keys: &Keys, key: &str) -> (&'static str, String, String) {
                 format!("zrange {key} 0 -1 withscores"),
                 array(pairs),
             )
+        }
+        Some(Value::Stream(stream)) => {
+            let request = format!("xrange {key} - +");
+            ("stream", request, stream.whole())
         }
     }
 }
@@ -428,6 +435,7 @@ impl Model {
             config.set_integers_max = max;
             config.set_packed_entries_max = max;
             config.zset_packed_entries_max = max;
+            config.stream_chunk_entries_max = max;
         }
         Sim::with(config, seed)
     }
@@ -442,7 +450,7 @@ type Request = fn(&mut Model, &Words) -> (String, String);
 
 /// Requests of one type, or of all.
 struct Table {
-    /// Which of the five types, if one.
+    /// Which of the six types, if one.
     of_type: Option<u32>,
     requests: &'static [Request],
     /// The first so many add as many elements as they are told.
@@ -459,7 +467,7 @@ impl Table {
     }
 }
 
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 9] = [
     Table::new(None, &KEYS, 0),
     Table::new(Some(0), &STRINGS, 0),
     Table::new(Some(1), &collections::LISTS, 3),
@@ -467,11 +475,12 @@ const TABLES: [Table; 8] = [
     Table::new(Some(3), &collections::SETS, 3),
     Table::new(Some(4), &zset::ZSETS, 4),
     Table::new(Some(2), &fields::FIELDS, 3),
+    Table::new(Some(5), &stream::STREAMS, 2),
     Table::new(None, &CLEARERS, 0),
 ];
 
 /// Types, so numbered as by [`type_of`].
-pub const TYPES: u32 = 5;
+pub const TYPES: u32 = 6;
 
 /// Kinds of requests that the model answers.
 pub const KINDS: usize = CLEARING.end;

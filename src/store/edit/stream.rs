@@ -1,0 +1,172 @@
+//! Streams to be edited.
+
+use super::Found;
+use crate::resp::error::CommandError;
+use crate::store::Live;
+use crate::store::collection::stream_of;
+use crate::store::entry::{NewValue, Slot};
+use crate::store::graveyard::Graveyard;
+use crate::value::stream::{
+    ChunkLimit, ConsumerGroup, Exactness, Facts, Id, References, Stream, Strings, Trim,
+};
+use crate::value::{Kind, Value};
+
+/// So few chunks are freed at once.
+const FREED_CHUNKS_MAX: usize = 4;
+
+/// A group with so few pending entries is freed at once.
+const FREED_PENDING_MAX: usize = 500;
+
+impl Live<'_> {
+    /// The stream at a key, to be edited.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn stream_mut(&mut self, key: &[u8]) -> Result<Option<StreamMut<'_>>, CommandError> {
+        let limit = self.space.limits.stream;
+        let found = self.edit(key, Kind::Stream)?;
+        Ok(found.map(|found| StreamMut {
+            slot: found.slot,
+            graveyard: found.graveyard,
+            limit,
+        }))
+    }
+
+    /// The same; a missing key becomes an empty stream.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn stream_or_new(&mut self, key: &[u8]) -> Result<StreamMut<'_>, CommandError> {
+        let limit = self.space.limits.stream;
+        let empty = || {
+            let value = Box::new(Value::Stream(Box::default()));
+            (NewValue::Boxed(value), false)
+        };
+        let Found {
+            slot, graveyard, ..
+        } = self.edit_or_insert(key, Kind::Stream, empty)?;
+        Ok(StreamMut {
+            slot,
+            graveyard,
+            limit,
+        })
+    }
+
+    /// How many entries a chunk of a stream may hold.
+    pub fn stream_chunk_limit(&self) -> ChunkLimit {
+        self.space.limits.stream
+    }
+}
+
+/// A stream to be edited.
+pub struct StreamMut<'a> {
+    pub(super) slot: &'a mut Slot,
+    pub(super) graveyard: &'a mut Graveyard,
+    pub(super) limit: ChunkLimit,
+}
+
+impl StreamMut<'_> {
+    /// The stream as it is now.
+    pub fn view(&self) -> &Stream {
+        stream_of(self.slot).expect("only streams get here")
+    }
+
+    fn stream(&mut self) -> &mut Stream {
+        match self.slot.value_mut() {
+            Some(Value::Stream(stream)) => stream,
+            _ => unreachable!("only streams get here"),
+        }
+    }
+
+    /// What it remembers, to be changed.
+    pub fn facts(&mut self) -> &mut Facts {
+        self.stream().facts_mut()
+    }
+
+    /// Adds an entry behind all others; its id is greater than the last.
+    pub fn push<'s>(&mut self, id: Id, pairs: usize, string: &impl Strings<'s>) {
+        let limit = self.limit;
+        self.stream().push(id, pairs, string, limit);
+    }
+
+    /// Deletes an entry; false if there is none.
+    pub fn remove(&mut self, id: Id) -> bool {
+        self.stream().remove(id)
+    }
+
+    /// Deletes an entry as a choice about what is pending says: whether it was there or, being
+    /// referenced, might be; and whether it is gone.
+    pub fn remove_as(&mut self, id: Id, references: References) -> (bool, bool) {
+        let stream = self.stream();
+        if references == References::Delete {
+            stream.dereference(id);
+        }
+        if references == References::Acknowledged && stream.is_referenced(id) {
+            return (true, false);
+        }
+        (stream.remove(id), true)
+    }
+
+    /// Removes entries at the front as a choice about what is pending says; how many.
+    pub fn trim_as(&mut self, trim: Trim, exactness: Exactness, references: References) -> usize {
+        match references {
+            References::Keep => self.trim(trim, exactness),
+            _ => self.stream().trim_referenced(trim, exactness, references),
+        }
+    }
+
+    /// Removes entries at the front; how many.
+    pub fn trim(&mut self, trim: Trim, exactness: Exactness) -> usize {
+        let (removed, count) = self.stream().trim(trim, exactness);
+        if removed.chunks() > FREED_CHUNKS_MAX {
+            let value = Box::new(Value::Stream(Box::new(removed)));
+            self.graveyard.bury_value(value);
+        }
+        count
+    }
+
+    /// One of its groups, to be changed.
+    pub fn group(&mut self, name: &[u8]) -> Option<&mut ConsumerGroup> {
+        self.stream().groups_mut().get_mut(name)
+    }
+
+    /// Lets `edit` change one of its groups while it reads the entries; none if there is no such
+    /// group.
+    pub fn with_group<R>(
+        &mut self,
+        name: &[u8],
+        edit: impl FnOnce(&Stream, &mut ConsumerGroup) -> R,
+    ) -> Option<R> {
+        let mut group = std::mem::take(self.group(name)?);
+        let result = edit(self.view(), &mut group);
+        if let Some(place) = self.group(name) {
+            *place = group;
+        }
+        Some(result)
+    }
+
+    /// Adds a group, whose name is new.
+    pub fn add_group(&mut self, name: &[u8], group: ConsumerGroup) {
+        self.stream().groups_mut().insert(name.into(), group);
+    }
+
+    /// Removes a group; false if there is none of this name.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let Some(group) = self.stream().groups_mut().remove(name) else {
+            return false;
+        };
+        if group.pending_len() > FREED_PENDING_MAX {
+            let mut remains = Stream::default();
+            remains.groups_mut().insert(name.into(), group);
+            let value = Box::new(Value::Stream(Box::new(remains)));
+            self.graveyard.bury_value(value);
+        }
+        true
+    }
+
+    /// Adds elements of a snapshot; false if they are none.
+    pub(super) fn load(&mut self, strings: &[&[u8]]) -> bool {
+        let limit = self.limit;
+        self.stream().load(strings, limit)
+    }
+}
