@@ -15,6 +15,7 @@ import './node_redis.js';
 import './connect_redis.js';
 import './locks.js';
 import './bee_queue.js';
+import './bullmq.js';
 
 const [path = new URL('../../../target/release/mayfly', import.meta.url).pathname, text = ''] = process.argv.slice(2);
 const counts = { passed: 0, failed: 0 };
