@@ -4,7 +4,7 @@
 
 Starts the server on a free port of 127.0.0.1 and stops it at the end; each check finds it empty. `--server`
 may name another server, so that the checks can be tried there. Not tried, as Mayfly has no client-side
-caching yet: redis-py's cache. Not tried yet are the results that RQ keeps in streams, and its retries.
+caching yet: redis-py's cache.
 
 Prints a line for each check; exit code 1 if one failed.
 """
