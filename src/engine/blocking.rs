@@ -56,8 +56,7 @@ pub struct Wait {
     pub wants_loss: bool,
     /// For how long, in ms; 0 is for ever.
     pub timeout_ms: u64,
-    /// What it is told inside EXEC, where nobody waits. When the time is over, whoever has waited
-    /// is told so by a null array.
+    /// What it is told inside EXEC, where nobody waits.
     pub nothing: Nothing,
 }
 
@@ -68,6 +67,8 @@ pub enum Nothing {
     Null,
     /// With a null array.
     NullArray,
+    /// With a zero: that many replicas have acknowledged.
+    Zero,
 }
 
 /// The clients that wait for one key.
@@ -288,7 +289,11 @@ impl Engine {
             let mut reply = self.reply(session_key);
             match error {
                 Some(error) => reply.error(error),
-                None => reply.null_array(),
+                None => match blocked.wait.nothing {
+                    // Whatever it is told inside EXEC.
+                    Nothing::Null | Nothing::NullArray => reply.null_array(),
+                    Nothing::Zero => reply.integer(0),
+                },
             }
         }
         self.make_ready(session_key);

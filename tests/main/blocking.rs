@@ -297,6 +297,40 @@ fn trying_in_vain_costs_neither_place_nor_time() {
     expect_received(&mut sim, b, "*-1");
 }
 
+/// There are no replicas that could acknowledge anything.
+#[test]
+fn wait_waits_for_replicas_as_long_as_it_is_told() {
+    let mut sim = Sim::new();
+    let client = sim.connect();
+    for request in ["wait 0 0", "wait -1 5", "multi", "wait 3 1000"] {
+        let reply = match request {
+            "multi" => "+OK",
+            "wait 3 1000" => "+QUEUED",
+            _ => ":0",
+        };
+        assert_eq!(sim.run_as(client, request), reply, "{request}");
+    }
+    assert_eq!(sim.run_as(client, "exec"), "*1 :0");
+    sim.expect("eval \"return redis.call('wait','1','0')\" 0", ":0");
+    wait(&mut sim, client, "wait 1 20");
+    sim.advance(19);
+    expect_received(&mut sim, client, "");
+    sim.advance(1);
+    expect_received(&mut sim, client, ":0");
+    wait(&mut sim, client, "wait 1 0");
+    sim.expect("client unblock 2", ":1");
+    expect_received(&mut sim, client, ":0");
+    expect_nobody_waits(&sim);
+    for (request, error) in [
+        ("wait x y", "-ERR value is not an integer or out of range"),
+        ("wait 1 x", "-ERR timeout is not an integer or out of range"),
+        ("wait 1 -1", "-ERR timeout is negative"),
+        ("wait 0 -1", "-ERR timeout is negative"),
+    ] {
+        sim.expect(request, error);
+    }
+}
+
 #[test]
 fn client_unblock() {
     let mut sim = Sim::new();

@@ -10,13 +10,16 @@ pub mod client;
 
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
+use crate::command::dispatch::wait::{wait_with, whole_timeout_ms};
 use crate::command::table::row::{Handler, *};
 use crate::command::transaction::discard_transaction;
 use crate::engine::Engine;
 use crate::engine::REDIS_VERSION;
+use crate::engine::blocking::{Nothing, Wait};
 use crate::engine::session::{Closing, Replies, SessionKey};
 use crate::resp::error::CommandError;
 use crate::resp::reply::{PONG, Protocol};
+use crate::value::Kind;
 use crate::value::number::parse_i64;
 
 /// The only user.
@@ -154,6 +157,23 @@ pub const COMMANDS: &[Row] = &[
         args: &[],
         subcommands: &[],
         handler: Handler::Engine(reset),
+    },
+    Row {
+        name: "wait",
+        arity: 3,
+        flags: flag::BLOCKING,
+        categories: category::SLOW | category::BLOCKING | category::CONNECTION,
+        keys: &[],
+        group: Group::Generic,
+        since: "3.0.0",
+        complexity: "O(1)",
+        summary: "Waits until so many replicas have acknowledged the client's writes.",
+        args: &[
+            Arg::new("numreplicas", ArgKind::Integer),
+            Arg::new("timeout", ArgKind::Integer),
+        ],
+        subcommands: &[],
+        handler: Handler::Engine(wait),
     },
 ];
 
@@ -406,4 +426,21 @@ mod tests {
             );
         }
     }
+}
+
+/// Waits for replicas, of which there are none: for nothing, as long as the client wants.
+fn wait(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let replicas = args.integer(1)?;
+    let wait = Wait {
+        kind: Kind::String,
+        wants_loss: false,
+        timeout_ms: whole_timeout_ms(engine, args, 2)?,
+        nothing: Nothing::Zero,
+    };
+    if replicas <= 0 {
+        caller.reply().integer(0);
+        return Ok(());
+    }
+    wait_with(engine, caller, args, 0..0, wait, |_| None);
+    Ok(())
 }

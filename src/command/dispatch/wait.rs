@@ -93,6 +93,7 @@ pub fn wait_with<'r>(
     match wait.nothing {
         Nothing::Null => reply.null(),
         Nothing::NullArray => reply.null_array(),
+        Nothing::Zero => reply.integer(0),
     }
 }
 
