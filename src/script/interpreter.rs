@@ -1,10 +1,8 @@
 //! The interpreter: one state of Lua 5.1, made when the first script comes, and the scripts it
 //! holds.
 
-use std::ops::Range;
-
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Function, Lua, Value};
 use slab::Slab;
 
 use super::convert::{self, Style};
@@ -78,6 +76,8 @@ impl Lua51 {
     /// After each run: an interpreter that the next one finds as this one did.
     fn end_run(&self) {
         let sandbox = self.sandbox.as_ref().expect("a script was run in it");
+        sandbox.shared.exchange.borrow_mut().clear();
+        sandbox.shared.given.borrow_mut().0.clear();
         if sandbox.shared.killed.borrow_mut().take().is_some() {
             let reset = install_hook(&sandbox.lua, &sandbox.shared, INSTRUCTIONS_PER_PAUSE);
             reset.expect("a hook is installed without memory of Lua's");
@@ -206,16 +206,11 @@ fn run(
         Kind::Script => &sandbox.run_script,
         Kind::Function => &sandbox.run_function,
     };
-    let Arguments { all, len, keys, .. } = arguments;
-    let lists = without_limit(&sandbox.lua, || {
-        let list = |items: Range<usize>| list(&sandbox.lua, items.map(all));
-        let function: Function = sandbox.functions.raw_get(id.0 + 1)?;
-        Ok((function, list(0..keys)?, list(keys..len)?))
-    });
-    let result = lists.and_then(|(function, keys, args): (Function, Table, Table)| {
-        let call = || runner.call::<(bool, Value)>((function, keys, args));
-        HOST.set(host, call)
-    });
+    let result = if sandbox.shared.give(&arguments) {
+        HOST.set(host, || runner.call::<(bool, Value)>(id.0 + 1))
+    } else {
+        Err(mlua::Error::MemoryError("too many arguments".into()))
+    };
     let value = error_of(sandbox, result, Some(&script.name))?;
     let style = Style {
         protocol: sandbox.shared.protocol.get(),
@@ -230,22 +225,6 @@ fn run(
         let line = format!("ERR {}", describe(&error));
         failure(line.as_bytes(), None, Some(&script.name), false)
     })
-}
-
-/// An array of strings.
-fn list<'a>(lua: &Lua, items: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
-    let items: Vec<&[u8]> = items.collect();
-    // What is text goes to Lua's stack without a stop.
-    let texts = items.iter().map(|item| std::str::from_utf8(item).ok());
-    if let Some(texts) = texts.collect::<Option<Vec<&str>>>() {
-        return lua.create_sequence_from(texts);
-    }
-    // Other strings would be held here, each in one of 8,000 places.
-    let table = lua.create_table_with_capacity(items.len(), 0)?;
-    for (at, item) in items.iter().enumerate() {
-        table.raw_set(at + 1, lua.create_string(item)?)?;
-    }
-    Ok(table)
 }
 
 /// The value of a run, or why there is none. A `name` is what the error names besides the place.

@@ -3,7 +3,7 @@
 //! ```text
 //!  engine ── Interpreter::run ──> interpreter ──> the script, in a sandbox ──> its value ──> reply
 //!    ▲                                                 │ redis.call(...)        (convert)
-//!    └── Host::call ◄──────────────────────────────────┘ ──> reply bytes ──> Lua value (convert)
+//!    └── Host::call ◄──────────────────────────────────┘ ──> reply bytes ──> Lua value (exchange)
 //! ```
 //!
 //! The engine owns a [`Interpreter`] and lends itself as a [`Host`] for one run. A script reaches
@@ -31,6 +31,8 @@ use crate::resp::request::{ArgRange, Source};
 mod convert;
 #[cfg(feature = "scripting")]
 mod decimal;
+#[cfg(feature = "scripting")]
+mod exchange;
 #[cfg(feature = "scripting")]
 mod interpreter;
 #[cfg(feature = "scripting")]

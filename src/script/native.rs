@@ -7,7 +7,9 @@ use std::fmt;
 
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 
+use super::Words;
 use super::decimal::format_g;
+use crate::value::number::format_f64;
 
 /// Bytes of a Lua chunk's name that are quoted.
 const SOURCE_BYTES_QUOTED: usize = 60;
@@ -87,19 +89,6 @@ pub(super) fn register(
     f: impl Fn(&Lua, &[Value]) -> Outcome + 'static,
 ) -> mlua::Result<()> {
     table.raw_set(name, function(lua, name, f)?)
-}
-
-/// The same of a function that gives one value.
-pub(super) fn register_single(
-    lua: &Lua,
-    table: &Table,
-    name: &'static str,
-    f: impl Fn(&Lua, &[Value]) -> Result<Value, Refusal> + 'static,
-) -> mlua::Result<()> {
-    let function = lua.create_function(move |lua, args: Variadic<Value>| {
-        f(lua, &args).map_err(|refusal| raised(lua, name, refusal))
-    })?;
-    table.raw_set(name, function)
 }
 
 fn function(
@@ -289,4 +278,13 @@ pub(super) fn string(lua: &Lua, args: &[Value], at: usize) -> Result<LuaString, 
         at + 1,
         format!("string expected, got {got}").into(),
     ))
+}
+
+/// Adds a number to a command, as the text that Redis makes of it; false if it has no room.
+pub(super) fn push_number(words: &mut Words, n: f64) -> bool {
+    match exact_integer(n) {
+        Some(n) => words.push(itoa::Buffer::new().format(n).as_bytes()),
+        None if n.is_nan() && n.is_sign_negative() => words.push(b"-nan"),
+        None => words.push(&format_f64(n)),
+    }
 }

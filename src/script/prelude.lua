@@ -585,10 +585,14 @@ local function begin(real)
   end
 end
 
-local function run_script(f, keys, args)
+-- The functions of all scripts, by numbers.
+local functions = {}
+local given = native.given
+
+local function run_script(number)
   begin(for_scripts)
-  for_scripts.KEYS, for_scripts.ARGV = keys, args
-  return xpcall(f, handler)
+  for_scripts.KEYS, for_scripts.ARGV = given()
+  return xpcall(functions[number], handler)
 end
 
 -- What is called next, as what xpcall calls gets no arguments.
@@ -600,9 +604,9 @@ local function call_function()
   return f(keys, args)
 end
 
-local function run_function(f, keys, args)
+local function run_function(number)
   begin(for_functions)
-  called, called_keys, called_args = f, keys, args
+  called, called_keys, called_args = functions[number], given()
   return xpcall(call_function, handler)
 end
 
@@ -645,6 +649,7 @@ end
 
 return {
   globals = globals,
+  functions = functions,
   run_script = run_script,
   run_function = run_function,
   run_load = run_load,

@@ -5,14 +5,12 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaString, Table, Value};
 
-use super::convert::{self, Answer};
 use super::native::{
-    self, Outcome, Refusal, exact_integer, number, number_of, register, string, truncated,
+    self, Outcome, Refusal, number, number_of, push_number, register, string, truncated,
 };
-use super::sandbox::{HOST, Shared, WaitingFunction, without_limit};
-use super::{FunctionFlags, LogLevel, REPL_AOF, REPL_REPLICA, Settings, Words};
+use super::sandbox::{HOST, Shared, WaitingFunction};
+use super::{FunctionFlags, LogLevel, REPL_AOF, REPL_REPLICA, Settings, Words, exchange};
 use crate::resp::reply::Protocol;
-use crate::value::number::format_f64;
 
 /// Adds the functions and constants to the table of those for the prelude.
 pub(super) fn add(
@@ -53,30 +51,7 @@ fn constants(lua: &Lua, settings: &Settings) -> mlua::Result<Table> {
 }
 
 fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Result<()> {
-    let place = Rc::clone(shared);
-    native::register_single(lua, functions, "call", move |lua, args| {
-        match call(lua, args, &place)? {
-            Answer::Value(value) => Ok(value),
-            Answer::Error(line) => Err(Refusal::Reply {
-                line,
-                is_of_command: true,
-            }),
-        }
-    })?;
-    let place = Rc::clone(shared);
-    native::register_single(lua, functions, "pcall", move |lua, args| {
-        let (line, is_of_command) = match call(lua, args, &place) {
-            Ok(Answer::Value(value)) => return Ok(value),
-            Ok(Answer::Error(line)) => (line, true),
-            Err(Refusal::Reply {
-                line,
-                is_of_command,
-            }) => (line, is_of_command),
-            Err(other) => return Err(other),
-        };
-        let table = native::error_table(lua, &line, is_of_command)?;
-        Ok(Value::Table(table))
-    })?;
+    exchange::add(lua, functions, shared)?;
     register(lua, functions, "acl_check_cmd", |_, args| {
         let mut words = Words::default();
         fill(&mut words, args)?;
@@ -87,20 +62,6 @@ fn add_commands(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Resu
             )),
         }
     })
-}
-
-fn call(lua: &Lua, args: &[Value], shared: &Shared) -> Result<Answer, Refusal> {
-    let (mut words, mut reply) = (shared.words.take(), shared.answer.take());
-    let answer = fill(&mut words, args).and_then(|()| {
-        let protocol = shared.protocol.get();
-        HOST.with(|host| host.call(&words, protocol, &mut reply));
-        without_limit(lua, || convert::to_lua(lua, &shared.names, &mut reply))
-    });
-    words.clear();
-    shared.words.set(words);
-    reply.clear();
-    shared.answer.set(reply);
-    answer
 }
 
 /// Makes a command of values: of strings, and of numbers as text.
@@ -114,7 +75,7 @@ fn fill(words: &mut Words, args: &[Value]) -> Result<(), Refusal> {
         let has_room = match arg {
             Value::String(text) => words.push(&text.as_bytes()),
             other => match number_of(other) {
-                Some(number) => words.push(&number_text(number)),
+                Some(number) => push_number(words, number),
                 None => {
                     return Err(Refusal::reply(
                         "ERR Lua redis lib command arguments must be strings or integers",
@@ -127,14 +88,6 @@ fn fill(words: &mut Words, args: &[Value]) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-fn number_text(n: f64) -> Vec<u8> {
-    match exact_integer(n) {
-        Some(n) => itoa::Buffer::new().format(n).into(),
-        None if n.is_nan() && n.is_sign_negative() => b"-nan".to_vec(),
-        None => format_f64(n).to_vec(),
-    }
 }
 
 fn add_run_settings(lua: &Lua, functions: &Table, shared: &Rc<Shared>) -> mlua::Result<()> {

@@ -16,12 +16,13 @@ use std::rc::Rc;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use scoped_tls_hkt::scoped_thread_local;
 
-use super::convert::Names;
+use super::exchange::Exchange;
 use super::lib::cjson::Config;
 use super::lib::{bit, cjson, cmsgpack, packing};
 use super::native::{Outcome, PRELUDE_NAME, Refusal, number, place, plain, register, truncated};
-use super::{FunctionFlags, Host, INSTRUCTIONS_PER_PAUSE, Settings, Verdict, Words, redis_table};
-use crate::resp::output::Output;
+use super::{
+    Arguments, FunctionFlags, Host, INSTRUCTIONS_PER_PAUSE, Settings, Verdict, Words, redis_table,
+};
 use crate::resp::reply::Protocol;
 
 /// The longest pattern, in bytes: the matcher calls itself for each item of it.
@@ -42,14 +43,14 @@ scoped_thread_local! {
 
 /// What runs share, the functions of Rust among them.
 pub(super) struct Shared {
-    pub(super) names: Names,
     /// What `setresp` chose.
     pub(super) protocol: Cell<Protocol>,
     /// The settings of `cjson`, for this run.
     pub(super) cjson: Rc<Cell<Config>>,
-    /// Buffers for commands and their replies.
-    pub(super) words: Cell<Words>,
-    pub(super) answer: Cell<Output>,
+    /// What the script was given, and how many words of it are keys.
+    pub(super) given: RefCell<(Words, usize)>,
+    /// The command that is being called.
+    pub(super) exchange: RefCell<Exchange>,
     /// The functions of the library that is being loaded.
     pub(super) registered: RefCell<Option<Vec<WaitingFunction>>>,
     /// Why the script that runs is being ended.
@@ -90,11 +91,10 @@ impl Sandbox {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let shared = Rc::new(Shared {
-            names: Names::new(&lua)?,
             protocol: Cell::default(),
             cjson: Rc::default(),
-            words: Cell::default(),
-            answer: Cell::default(),
+            given: RefCell::default(),
+            exchange: RefCell::default(),
             registered: RefCell::default(),
             killed: RefCell::default(),
             random: Cell::default(),
@@ -112,7 +112,7 @@ impl Sandbox {
             run_function: made.raw_get("run_function")?,
             run_load: made.raw_get("run_load")?,
             shape: made.raw_get("shape")?,
-            functions: lua.create_table()?,
+            functions: made.raw_get("functions")?,
             lua,
             shared,
         };
@@ -209,6 +209,14 @@ impl Shared {
     pub(super) fn begin_run(&self) {
         self.protocol.set(Protocol::Resp2);
         self.cjson.set(Config::default());
+    }
+
+    /// Takes what a script is given; false if it is too long.
+    pub(super) fn give(&self, arguments: &Arguments<'_>) -> bool {
+        let (words, keys) = &mut *self.given.borrow_mut();
+        *keys = arguments.keys;
+        words.clear();
+        (0..arguments.len).all(|at| words.push((arguments.all)(at)))
     }
 
     /// Seeds `math.random` as `srand48` does.

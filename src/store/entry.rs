@@ -19,7 +19,7 @@
 //!
 //! Invariants: a slot owns its allocation, whose size is the size class, computable from the header
 //! alone; addresses are multiples of 16 below 2^48 (asserted at allocation); `boxed` entries own
-//! exactly one `Box<Value>`. Only this file and value/prefetch.rs contain `unsafe`.
+//! exactly one `Box<Value>`.
 //!
 //! Not here: when a key is due (`expiry`), which entry is looked for (`table`).
 

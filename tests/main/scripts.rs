@@ -323,9 +323,9 @@ fn tables_of_many_strings() {
     let mut request: Vec<&[u8]> = vec![b"eval", b"return #ARGV", b"0"];
     request.resize(10_003, b"\xff");
     assert_eq!(sim.ask(&request), b":10000\r\n");
-    let many = "local t = {} for i = 1, 7900 do t[i] = 'k' .. i end
+    let many = "local t = {} for i = 1, 7990 do t[i] = 'k' .. i end
         return #redis.call('mget', unpack(t))";
-    assert_eq!(eval(&mut sim, many, &[]), ":7900 ");
+    assert_eq!(eval(&mut sim, many, &[]), ":7990 ");
 }
 
 #[test]

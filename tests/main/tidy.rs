@@ -19,7 +19,12 @@ const ORDER: [&str; 12] = [
 ];
 
 /// The files where `unsafe` may be written.
-const UNSAFE: [&str; 3] = ["allocator.rs", "store/entry.rs", "value/prefetch.rs"];
+const UNSAFE: [&str; 4] = [
+    "allocator.rs",
+    "script/exchange.rs",
+    "store/entry.rs",
+    "value/prefetch.rs",
+];
 
 const LINE_WIDTH: usize = 100;
 
@@ -72,7 +77,7 @@ fn no_line_is_too_long() {
 }
 
 #[test]
-fn unsafe_code_is_in_its_three_files() {
+fn unsafe_code_is_in_its_four_files() {
     let src = root().join("src");
     for (path, text) in files_in("src") {
         let name = path.strip_prefix(&src).expect("it is in src");
