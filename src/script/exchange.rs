@@ -13,9 +13,9 @@
 //! | boolean of RESP3 | boolean |
 //!
 //! Through mlua's values, each of which takes a place on a stack of its own, this took longer: CPU
-//! at pipeline 64 of `return 1` 0.53 us instead of 0.43, of one GET 1.20 instead of 0.80, of a token
-//! bucket, which calls three commands, 3.77 instead of 2.70; and no command could have more than
-//! 7,890 words (benches/peers.py, scripts).
+//! at pipeline 64 of `return 1` 0.53 us instead of 0.43, of one GET 1.20 instead of 0.80, of a
+//! token bucket, which calls three commands, 3.77 instead of 2.70; and no command could have more
+//! than 7,890 words (benches/peers.py, scripts).
 //!
 //! Where Lua has no memory it leaves by a jump to the innermost protected call, over the frames of
 //! the functions below ([`answer`] and what it calls). So these own nothing: what has to be given
@@ -134,6 +134,8 @@ unsafe fn answer(stack: Stack, raises: bool) -> c_int {
     let reply = unsafe { &*shared.exchange.as_ptr() }.reply();
     // SAFETY: no frame from here on owns anything.
     unsafe {
+        // The words make room: Lua lets a function have 8,000 values.
+        ffi::lua_settop(stack.0, 0);
         let line = match asked {
             Err(line) => (line.as_bytes(), false),
             Ok(()) => match reply {

@@ -402,6 +402,23 @@ fn reset(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<()
     Ok(())
 }
 
+/// Waits for replicas, of which there are none: for nothing, as long as the client wants.
+fn wait(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let replicas = args.integer(1)?;
+    let wait = Wait {
+        kind: Kind::String,
+        wants_loss: false,
+        timeout_ms: whole_timeout_ms(engine, args, 2)?,
+        nothing: Nothing::Zero,
+    };
+    if replicas <= 0 {
+        caller.reply().integer(0);
+        return Ok(());
+    }
+    wait_with(engine, caller, args, 0..0, wait, |_| None);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,21 +443,4 @@ mod tests {
             );
         }
     }
-}
-
-/// Waits for replicas, of which there are none: for nothing, as long as the client wants.
-fn wait(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
-    let replicas = args.integer(1)?;
-    let wait = Wait {
-        kind: Kind::String,
-        wants_loss: false,
-        timeout_ms: whole_timeout_ms(engine, args, 2)?,
-        nothing: Nothing::Zero,
-    };
-    if replicas <= 0 {
-        caller.reply().integer(0);
-        return Ok(());
-    }
-    wait_with(engine, caller, args, 0..0, wait, |_| None);
-    Ok(())
 }
