@@ -69,6 +69,8 @@ pub enum Nothing {
     NullArray,
     /// With a zero: that many replicas have acknowledged.
     Zero,
+    /// With two: neither a journal nor a replica has.
+    Zeros,
 }
 
 /// The clients that wait for one key.
@@ -293,6 +295,7 @@ impl Engine {
                     // Whatever it is told inside EXEC.
                     Nothing::Null | Nothing::NullArray => reply.null_array(),
                     Nothing::Zero => reply.integer(0),
+                    Nothing::Zeros => reply.zeros(),
                 },
             }
         }

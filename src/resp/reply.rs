@@ -123,6 +123,13 @@ impl<'a> Reply<'a> {
         });
     }
 
+    /// An array of two zeros.
+    pub fn zeros(&mut self) {
+        self.array(2);
+        self.integer(0);
+        self.integer(0);
+    }
+
     /// An array; `len` replies follow.
     #[inline]
     pub fn array(&mut self, len: usize) {

@@ -320,12 +320,33 @@ fn wait_waits_for_replicas_as_long_as_it_is_told() {
     wait(&mut sim, client, "wait 1 0");
     sim.expect("client unblock 2", ":1");
     expect_received(&mut sim, client, ":0");
+    wait(&mut sim, client, "waitaof 0 2 5");
+    sim.advance(5);
+    expect_received(&mut sim, client, "*2 :0 :0");
     expect_nobody_waits(&sim);
     for (request, error) in [
         ("wait x y", "-ERR value is not an integer or out of range"),
         ("wait 1 x", "-ERR timeout is not an integer or out of range"),
         ("wait 1 -1", "-ERR timeout is negative"),
         ("wait 0 -1", "-ERR timeout is negative"),
+        ("waitaof 0 0 0", "*2 :0 :0"),
+        (
+            "waitaof 2 0 0",
+            "-ERR value is out of range, value must between 0 and 1",
+        ),
+        (
+            "waitaof 0 -1 x",
+            "-ERR value is out of range, must be positive",
+        ),
+        ("waitaof 1 0 -1", "-ERR timeout is negative"),
+        (
+            "waitaof 1 0 0",
+            "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ),
+        (
+            "eval \"return redis.call('waitaof','0','1','0')\" 0",
+            "*2 :0 :0",
+        ),
     ] {
         sim.expect(request, error);
     }

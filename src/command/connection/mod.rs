@@ -175,6 +175,24 @@ pub const COMMANDS: &[Row] = &[
         subcommands: &[],
         handler: Handler::Engine(wait),
     },
+    Row {
+        name: "waitaof",
+        arity: 4,
+        flags: flag::BLOCKING,
+        categories: category::SLOW | category::BLOCKING | category::CONNECTION,
+        keys: &[],
+        group: Group::Generic,
+        since: "7.2.0",
+        complexity: "O(1)",
+        summary: "Waits until the client's writes are in the journals of so many servers.",
+        args: &[
+            Arg::new("numlocal", ArgKind::Integer),
+            Arg::new("numreplicas", ArgKind::Integer),
+            Arg::new("timeout", ArgKind::Integer),
+        ],
+        subcommands: &[],
+        handler: Handler::Engine(wait_for_journal),
+    },
 ];
 
 /// Credentials within HELLO.
@@ -405,18 +423,60 @@ fn reset(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<()
 /// Waits for replicas, of which there are none: for nothing, as long as the client wants.
 fn wait(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let replicas = args.integer(1)?;
-    let wait = Wait {
-        kind: Kind::String,
-        wants_loss: false,
-        timeout_ms: whole_timeout_ms(engine, args, 2)?,
-        nothing: Nothing::Zero,
-    };
+    let timeout_ms = whole_timeout_ms(engine, args, 2)?;
     if replicas <= 0 {
         caller.reply().integer(0);
         return Ok(());
     }
-    wait_with(engine, caller, args, 0..0, wait, |_| None);
+    wait_in_vain(engine, caller, args, timeout_ms, Nothing::Zero);
     Ok(())
+}
+
+/// There is no journal either.
+fn wait_for_journal(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let here = args.integer(1)?;
+    if !(0..=1).contains(&here) {
+        return Err(CommandError::text(
+            "ERR value is out of range, value must between 0 and 1",
+        ));
+    }
+    let replicas = args.integer(2).ok().filter(|replicas| *replicas >= 0);
+    let replicas = replicas.ok_or(CommandError::text(
+        "ERR value is out of range, must be positive",
+    ))?;
+    let timeout_ms = whole_timeout_ms(engine, args, 3)?;
+    if here > 0 {
+        return Err(CommandError::text(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    if replicas == 0 {
+        caller.reply().zeros();
+        return Ok(());
+    }
+    wait_in_vain(engine, caller, args, timeout_ms, Nothing::Zeros);
+    Ok(())
+}
+
+/// Waits for what never comes.
+fn wait_in_vain(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+    timeout_ms: u64,
+    nothing: Nothing,
+) {
+    let wait = Wait {
+        kind: Kind::String,
+        wants_loss: false,
+        timeout_ms,
+        nothing,
+    };
+    wait_with(engine, caller, args, 0..0, wait, |_| None);
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ pub fn wait_with<'r>(
         Nothing::Null => reply.null(),
         Nothing::NullArray => reply.null_array(),
         Nothing::Zero => reply.integer(0),
+        Nothing::Zeros => reply.zeros(),
     }
 }
 
