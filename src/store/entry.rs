@@ -1,8 +1,8 @@
 //! The compact entry: a key, its value and its deadline in one allocation, behind an 8-byte slot.
 //!
 //! ```text
-//! slot    63........44 43.........................0
-//!         tag (20)     address / 16
+//! slot    63........45 44.........................0
+//!         tag (19)     address / 8
 //!
 //! entry   0 shape  1 epoch  2-3 access clock  4 key length  5 value length      (narrow, 6 bytes)
 //!         0 shape  1 epoch  2-3 access clock  4-7 key length  8-11 value length (wide, 12 bytes)
@@ -12,13 +12,13 @@
 //!         bytes of a string or a small collection, or the 8-byte address of a boxed Value
 //! ```
 //!
-//! A 16-byte key with a 32-byte value takes 54 bytes, with a deadline 64: both are jemalloc's
-//! 64-byte class. The tag is the top 20 bits of the key's placement hash, so that a lookup touches
+//! A 16-byte key with a 32-byte value takes 54 bytes, with a deadline 64: jemalloc's classes of 56
+//! and 64 bytes. The tag is the top 19 bits of the key's placement hash, so that a lookup touches
 //! an entry only when it is almost surely the right one and a scan can order a segment without
 //! touching entries at all.
 //!
 //! Invariants: a slot owns its allocation, whose size is the size class, computable from the header
-//! alone; addresses are multiples of 16 below 2^48 (asserted at allocation); `boxed` entries own
+//! alone; addresses are multiples of 8 below 2^48 (asserted at allocation); `boxed` entries own
 //! exactly one `Box<Value>`. Only this file and value/prefetch.rs contain `unsafe`.
 //!
 //! Not here: when a key is due (`expiry`), which entry is looked for (`table`).
@@ -46,7 +46,10 @@ const KIND_SHIFT: u32 = 5;
 const NARROW_HEADER: usize = 6;
 const WIDE_HEADER: usize = 12;
 const ITEM_BYTES: usize = 4;
-const ADDRESS_BITS: u32 = 44;
+/// Entries are aligned to so many bytes, which is what any allocation is aligned to.
+const ALIGN: usize = 8;
+const ALIGN_BITS: u32 = ALIGN.trailing_zeros();
+const ADDRESS_BITS: u32 = 48 - ALIGN_BITS;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 /// Bits of the placement hash that a slot carries.
 pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
@@ -175,18 +178,18 @@ impl Layouted {
 }
 
 fn layout(class: usize) -> Layout {
-    Layout::from_size_align(class, 16).expect("a class is far below isize::MAX")
+    Layout::from_size_align(class, ALIGN).expect("a class is far below isize::MAX")
 }
 
 fn allocate(class: usize) -> *mut u8 {
-    // SAFETY: the layout's size is at least 16.
+    // SAFETY: the layout's size is at least 8.
     let at = unsafe { alloc(layout(class)) };
     if at.is_null() {
         handle_alloc_error(layout(class));
     }
     let address = at.expose_provenance() as u64;
     assert!(
-        address & 15 == 0 && address >> (ADDRESS_BITS + 4) == 0,
+        address.is_multiple_of(ALIGN as u64) && address >> (ADDRESS_BITS + ALIGN_BITS) == 0,
         "an address beyond 48 bits"
     );
     at
@@ -275,7 +278,7 @@ impl Slot {
     }
 
     fn pack(at: *mut u8, tag: u32) -> Slot {
-        let address = at.expose_provenance() as u64 >> 4;
+        let address = at.expose_provenance() as u64 >> ALIGN_BITS;
         Slot((u64::from(tag) << ADDRESS_BITS) | address, PhantomData)
     }
 
@@ -288,7 +291,7 @@ impl Slot {
     /// Where the entry is, for prefetching.
     #[inline(always)]
     pub fn address(&self) -> usize {
-        ((self.0 & ADDRESS_MASK) << 4) as usize
+        ((self.0 & ADDRESS_MASK) << ALIGN_BITS) as usize
     }
 
     #[inline(always)]
