@@ -19,11 +19,12 @@
 //! at 1,000,000 keys (RSS per key without and with a TTL, bytes): 85.0 and 95.8 -> 83.3 and 94.1 ->
 //! 81.4 and 90.0.
 //!
-//! **Size classes 8 bytes apart** up to 64 bytes instead of 16: a key of 16 bytes with a value of 32
-//! takes 56 bytes and not 64. That is decided when jemalloc is built (`.cargo/config.toml`). jemalloc
+//! **Size classes 8 bytes apart** up to 64 bytes instead of 16: a key of 16 bytes with a value of
+//! 32 takes 56 bytes and not 64. That is decided when jemalloc is built (`.cargo/config.toml`). It
 //! then aligns what it hands out to 8 bytes only, while its bindings believe in 16 and ask for
 //! nothing when 16 will do. So what must be aligned to 16 is asked for here in multiples of 16: the
-//! classes of such sizes are aligned by themselves, because a slab begins with a page.
+//! classes of such sizes are aligned by themselves, because a slab begins with a page. Measured at
+//! 1,000,000 keys: 82.3 bytes of RSS per key without a TTL -> 75.0.
 
 #![allow(
     unsafe_code,
