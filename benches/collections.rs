@@ -22,11 +22,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rustix::time::{ClockId, clock_gettime};
 use tikv_jemalloc_ctl::{epoch, stats};
-use tikv_jemallocator::Jemalloc;
 
 /// The server's allocator, whose size classes everything is made for.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+#[path = "../src/allocator.rs"]
+mod allocator;
 
 const ELEMENTS: u64 = 1_000_000;
 /// As many as a small set or sorted set has at most.

@@ -4,7 +4,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mayfly::clock::{Clock, ManualClock, UnixMillis};
 use mayfly::config::Config;
 use mayfly::engine::Engine;
-use mayfly::expiry::Deadline;
+use mayfly::expiry::{Basis, Deadline};
 use mayfly::store::db::Ttl;
 
 const NOW: i64 = 1_700_000_000_000;
@@ -28,7 +28,11 @@ fn snapshot(c: &mut Criterion) {
     for number in 0..KEYS {
         let deadline = Deadline(UnixMillis(NOW + 3_600_000 + number as i64));
         let key = format!("key:{number:012}");
-        live.set_string(key.as_bytes(), &[b'x'; 32], Ttl::At(deadline));
+        live.set_string(
+            key.as_bytes(),
+            &[b'x'; 32],
+            Ttl::At(deadline, Basis::Relative),
+        );
     }
     let mut group = c.benchmark_group("snapshot");
     group.sample_size(10).throughput(Throughput::Elements(KEYS));

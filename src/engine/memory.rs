@@ -25,6 +25,8 @@ const CALLS_PER_READING: usize = 50;
 const CALL_BYTES: usize = 64 * 1024;
 /// Pages of a slab of small items, as `allocator.rs` asks for.
 const SLAB_PAGES: usize = 8;
+/// What its sizes are multiples of, as `.cargo/config.toml` asks for.
+const QUANTUM_BYTES: usize = 8;
 /// Not worth returning, in bytes.
 const DIRTY_BYTES_MIN: u64 = 1 << 20;
 
@@ -60,8 +62,13 @@ pub fn figures() -> Figures {
 /// optimization, or an allocator without its settings, which are part of the binary
 /// (`allocator.rs`) but can be overridden from outside.
 pub fn build_faults() -> Vec<&'static str> {
-    // Bin 4 is that of 64 bytes, a key's; those below may not have so large slabs.
-    let slab_bytes = b"arenas.bin.4.slab_size\0".name().read().unwrap_or(0);
+    let quantum_bytes: usize = b"arenas.quantum\0".name().read().unwrap_or(0);
+    // The bin of 64 bytes, a key's; those below may not have so large slabs.
+    let slab_bytes = match quantum_bytes {
+        QUANTUM_BYTES => b"arenas.bin.7.slab_size\0".name().read(),
+        _ => b"arenas.bin.4.slab_size\0".name().read(),
+    };
+    let slab_bytes = slab_bytes.unwrap_or(0);
     let page_bytes: usize = b"arenas.page\0".name().read().unwrap_or(0);
     // Without /sys, as in a bare chroot, jemalloc cannot tell whether the system has huge pages.
     // That is no fault of the build.
@@ -76,6 +83,11 @@ pub fn build_faults() -> Vec<&'static str> {
         (
             !["always", "not supported"].contains(&thp),
             "the allocator's option thp is not always",
+        ),
+        (
+            quantum_bytes != QUANTUM_BYTES,
+            "the allocator was built without JEMALLOC_SYS_WITH_LG_QUANTUM=3, and keys take more \
+             memory; cargo build in the source's own folder sets it",
         ),
         (
             slab_bytes != SLAB_PAGES * page_bytes,

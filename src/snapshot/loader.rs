@@ -24,8 +24,8 @@ use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Deadline, is_due};
 use crate::store::Keyspace;
-use crate::store::entry::{INLINE_MAX, NewValue};
-use crate::value::{Kind, Value, stream};
+use crate::store::entry::{Form, INLINE_MAX, NewValue};
+use crate::value::{Value, stream};
 
 /// Records inserted together, after the places they go to have been asked for.
 const BATCH: usize = 32;
@@ -533,19 +533,23 @@ impl Target<'_> {
             self.loaded.expired += 1;
             return;
         };
+        let form = if record.is_edited {
+            Form::RawString
+        } else {
+            Form::String
+        };
         let value = if record.is_edited && record.value.len() >= crate::store::live::GROWABLE_MIN {
             NewValue::Boxed(Box::new(Value::Growable(Arc::new(record.value.to_vec()))))
         } else if record.value.len() > INLINE_MAX {
             NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(record.value))))
         } else {
-            NewValue::Inline(Kind::String, record.value)
+            NewValue::Inline(record.value)
         };
         let was_there = self.keyspace.load(
             self.db,
             (hash, record.key),
-            value,
+            (form, value),
             deadline,
-            record.is_edited,
             self.reading,
         );
         self.loaded.keys += 1;

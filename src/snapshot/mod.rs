@@ -52,7 +52,7 @@ use bytes::Bytes;
 
 use crate::clock::Reading;
 use crate::expiry::{Deadline, is_due};
-use crate::store::entry::{Slot, ValueRef};
+use crate::store::entry::{Form, Slot, ValueRef};
 use crate::store::table::Walk;
 use crate::store::{Keyspace, collection};
 use crate::value::{Frozen, StringRef, Value};
@@ -262,7 +262,7 @@ impl Job {
         let Some(value) = slot.string() else {
             return self.encode_collection(head, slot, reading);
         };
-        let is_edited = slot.is_variant();
+        let is_edited = slot.form() == Form::RawString;
         let share = || shared(slot);
         self.step_bytes += self.encoder.string(stream, head, value, is_edited, share);
     }

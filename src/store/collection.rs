@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::expiry::{ALL_LIVE, Deadline};
 use crate::resp::error::CommandError;
 use crate::store::Live;
-use crate::store::entry::{Slot, ValueRef};
+use crate::store::entry::{self, Slot, ValueRef};
 use crate::store::members;
 use crate::value::hash::{Form, HashLimits, HashRef};
 use crate::value::list::{ListRef, NodeLimit};
@@ -77,11 +77,11 @@ pub fn list_of(slot: &Slot) -> Result<ListRef<'_>, CommandError> {
 /// WRONGTYPE.
 pub fn set_of(slot: &Slot) -> Result<SetRef<'_>, CommandError> {
     match slot.value() {
-        ValueRef::Inline(bytes) if slot.kind() == Kind::Set => Ok(if slot.is_variant() {
-            SetRef::Intset(bytes)
-        } else {
-            SetRef::Packed(bytes)
-        }),
+        ValueRef::Inline(bytes) => match slot.form() {
+            entry::Form::IntegerSet => Ok(SetRef::Intset(bytes)),
+            entry::Form::Set => Ok(SetRef::Packed(bytes)),
+            _ => Err(CommandError::WrongType),
+        },
         ValueRef::Boxed(Value::Set(members)) => Ok(SetRef::Big(members)),
         _ => Err(CommandError::WrongType),
     }
@@ -105,8 +105,11 @@ pub fn zset_of(slot: &Slot) -> Result<ZsetRef<'_>, CommandError> {
 /// WRONGTYPE.
 pub fn hash_of(slot: &Slot, now: UnixMillis) -> Result<HashRef<'_>, CommandError> {
     let form = match slot.value() {
-        ValueRef::Inline(bytes) if slot.is_dated() => Form::Dated(bytes),
-        ValueRef::Inline(bytes) if slot.kind() == Kind::Hash => Form::Packed(bytes),
+        ValueRef::Inline(bytes) => match slot.form() {
+            entry::Form::DatedHash => Form::Dated(bytes),
+            entry::Form::Hash => Form::Packed(bytes),
+            _ => return Err(CommandError::WrongType),
+        },
         ValueRef::Boxed(Value::Hash(members)) => Form::Big(members),
         _ => return Err(CommandError::WrongType),
     };

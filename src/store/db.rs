@@ -10,14 +10,14 @@
 //! Not here: who may see a key (`Live`).
 
 use super::collection::hash_of;
-use super::entry::{Parts, Slot, ValueRef};
+use super::entry::{Expiry, Parts, Slot, ValueRef};
 use super::graveyard::Graveyard;
 use super::members;
 use super::preimages::Cut;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, ItemRef, Refile, Strata};
-use crate::expiry::{ALL_LIVE, Deadline};
+use crate::expiry::{ALL_LIVE, Basis, Deadline};
 use crate::value::Value;
 
 /// What happens to a deadline when a value is written.
@@ -27,8 +27,8 @@ pub enum Ttl {
     Drop,
     /// The key keeps what it has.
     Keep,
-    /// The key dies then.
-    At(Deadline),
+    /// The key dies then, which was said as a span or as a moment.
+    At(Deadline, Basis),
 }
 
 /// What an index files.
@@ -80,10 +80,6 @@ impl Db {
         }
     }
 
-    fn file(&mut self, hash: u64, deadline: Deadline) -> (Deadline, ItemRef) {
-        (deadline, self.index.insert(hash, deadline))
-    }
-
     fn unfile(&mut self, slot: &Slot) {
         if let Some((deadline, item)) = slot.filed() {
             self.index.remove(item, deadline);
@@ -110,18 +106,19 @@ impl Db {
     }
 
     /// Adds a key that is not there.
-    pub fn insert(&mut self, hash: u64, parts: Parts<'_>, deadline: Option<Deadline>) {
-        let deadline = deadline.map(|deadline| self.file(hash, deadline));
+    pub fn insert(&mut self, hash: u64, parts: Parts<'_>, deadline: Option<(Deadline, Basis)>) {
+        let expiry = deadline.map(|(deadline, basis)| {
+            let item = self.index.insert(hash, deadline);
+            Expiry::new(deadline, basis, item)
+        });
         self.table
-            .insert(hash, Slot::new(hash, Parts { deadline, ..parts }));
+            .insert(hash, Slot::new(hash, Parts { expiry, ..parts }));
     }
 
     /// Adds an entry made elsewhere under its own deadlines; its back-references are renewed.
     pub fn insert_slot(&mut self, hash: u64, mut slot: Slot) {
         if let Some(deadline) = slot.deadline() {
-            let (deadline, item) = self.file(hash, deadline);
-            let is_set = slot.set_deadline(deadline, item);
-            assert!(is_set, "the same deadline fits the same shape");
+            slot.set_item(self.index.insert(hash, deadline));
         }
         if let Some((deadline, _)) = members::filed(&slot) {
             let item = self.members.insert(hash, deadline);
@@ -143,20 +140,22 @@ impl Db {
         if let Some((deadline, item)) = members::filed(slot) {
             self.members.remove(item, deadline);
         }
-        let old = slot.filed();
-        let deadline = match (old, ttl) {
-            (None, Ttl::Drop | Ttl::Keep) => None,
-            (Some(filed), Ttl::Keep) => Some(filed),
-            (Some((deadline, item)), Ttl::Drop) => {
-                self.index.remove(item, deadline);
+        let expiry = match (slot.expiry(), ttl) {
+            (old, Ttl::Keep) => old,
+            (None, Ttl::Drop) => None,
+            (Some(old), Ttl::Drop) => {
+                self.index.remove(old.item, old.deadline);
                 None
             }
-            (None, Ttl::At(new)) => Some((new, self.index.insert(hash, new))),
-            (Some((deadline, item)), Ttl::At(new)) => {
-                Some((new, self.index.change(item, deadline, new)))
+            (None, Ttl::At(new, basis)) => {
+                Some(Expiry::new(new, basis, self.index.insert(hash, new)))
+            }
+            (Some(old), Ttl::At(new, basis)) => {
+                let item = self.index.change(old.item, old.deadline, new);
+                Some(Expiry::new(new, basis, item))
             }
         };
-        let parts = Parts { deadline, ..parts };
+        let parts = Parts { expiry, ..parts };
         if cut.is_active
             && slot.epoch() != cut.epoch
             && let Some(number) = self.cut_number
@@ -208,29 +207,33 @@ impl Db {
         }
     }
 
-    /// Changes the deadline of a key that was just found.
+    /// Changes the deadline of a key that was just found, and keeps its sliding span.
     pub fn set_deadline(
         &mut self,
         cut: &mut Cut,
         (hash, place): (u64, Place),
-        deadline: Option<Deadline>,
+        deadline: Option<(Deadline, Basis)>,
     ) {
         let slot = self.table.at_mut(place);
         Db::preserve(cut, self.cut_number, slot);
-        match (slot.filed(), deadline) {
+        match (slot.expiry(), deadline) {
             (None, None) => {}
-            (Some((old, item)), None) => {
-                self.index.remove(item, old);
-                slot.reshape(None);
+            (Some(old), None) => {
+                self.index.remove(old.item, old.deadline);
+                slot.set_expiry(None);
             }
-            (None, Some(new)) => {
-                slot.reshape(Some((new, self.index.insert(hash, new))));
+            (None, Some((deadline, basis))) => {
+                let item = self.index.insert(hash, deadline);
+                slot.set_expiry(Some(Expiry::new(deadline, basis, item)));
             }
-            (Some((old, item)), Some(new)) => {
-                let item = self.index.change(item, old, new);
-                if !slot.set_deadline(new, item) {
-                    slot.reshape(Some((new, item)));
-                }
+            (Some(old), Some((deadline, basis))) => {
+                let item = self.index.change(old.item, old.deadline, deadline);
+                slot.set_expiry(Some(Expiry {
+                    deadline,
+                    item,
+                    basis,
+                    sliding_ms: old.sliding_ms,
+                }));
             }
         }
     }
@@ -311,9 +314,7 @@ impl Db {
         let Some(deadline) = slot.deadline() else {
             return;
         };
-        let moved = self.index.refile(item, deadline);
-        let is_set = slot.set_deadline(deadline, moved);
-        assert!(is_set, "the same deadline fits the same shape");
+        slot.set_item(self.index.refile(item, deadline));
     }
 
     /// Checks that index and table agree; for tests.

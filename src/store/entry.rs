@@ -1,24 +1,39 @@
 //! The compact entry: a key, its value and its deadline in one allocation, behind an 8-byte slot.
 //!
 //! ```text
-//! slot    63........44 43.........................0
-//!         tag (20)     address / 16
+//! slot    63........45 44.........................0
+//!         tag (19)     address / 8
 //!
 //! entry   0 shape  1 epoch  2-3 access clock  4 key length  5 value length      (narrow, 6 bytes)
 //!         0 shape  1 epoch  2-3 access clock  4-7 key length  8-11 value length (wide, 12 bytes)
-//!         deadline, 6 bytes (8 if beyond 2^48 ms) and back-reference into the index, 4 bytes:
-//!         only of a volatile key
+//!         expiry, 10 bytes, or 19 if long: only of a volatile key
 //!         key bytes
 //!         bytes of a string or a small collection, or the 8-byte address of a boxed Value
+//!
+//! shape   7....4 3    2    1        0
+//!         form   LONG WIDE VOLATILE BOXED
+//!
+//! expiry  0-5 deadline, ms: bits 45..0 of 48; 46 is free; 47 is set if it was given as a moment
+//!         6-9 back-reference into the index                                      (10 bytes)
+//!         0-7 deadline, ms  8-13 sliding span, ms, or zero  14 one if given as a moment
+//!         15-18 back-reference into the index                                    (long, 19 bytes)
 //! ```
 //!
-//! A 16-byte key with a 32-byte value takes 54 bytes, with a deadline 64: both are jemalloc's
-//! 64-byte class. The tag is the top 20 bits of the key's placement hash, so that a lookup touches
+//! A deadline takes the long form from 2^46 ms on, which is in the year 4199, and if the key has a
+//! sliding span. So what few keys have costs the others nothing.
+//!
+//! The access clock counts seconds and wraps after 18.2 hours: enough to tell which of two keys in
+//! use was used longer ago. Its 16 bits are all there is for that: three bytes would put a 16-byte
+//! key with a 32-byte value and a deadline into the next size class. A count of uses fits in there
+//! as well: a logarithmic one in the low byte, and the minute of its last decay in the high one.
+//!
+//! A 16-byte key with a 32-byte value takes 54 bytes, with a deadline 64: jemalloc's classes of 56
+//! and 64 bytes. The tag is the top 19 bits of the key's placement hash, so that a lookup touches
 //! an entry only when it is almost surely the right one and a scan can order a segment without
 //! touching entries at all.
 //!
 //! Invariants: a slot owns its allocation, whose size is the size class, computable from the header
-//! alone; addresses are multiples of 16 below 2^48 (asserted at allocation); `boxed` entries own
+//! alone; addresses are multiples of 8 below 2^48 (asserted at allocation); `boxed` entries own
 //! exactly one `Box<Value>`.
 //!
 //! Not here: when a key is due (`expiry`), which entry is looked for (`table`).
@@ -31,22 +46,34 @@ use std::ptr;
 use std::rc::Rc;
 
 use crate::clock::UnixMillis;
-use crate::expiry::Deadline;
 use crate::expiry::index::ItemRef;
+use crate::expiry::{Basis, Deadline};
 use crate::value::packed::Buffer;
 use crate::value::{Kind, Value, size_class};
 
 const BOXED: u8 = 1 << 0;
 const VOLATILE: u8 = 1 << 1;
-const FAR: u8 = 1 << 2;
-const WIDE: u8 = 1 << 3;
-const VARIANT: u8 = 1 << 4;
-const KIND_SHIFT: u32 = 5;
+const WIDE: u8 = 1 << 2;
+const LONG: u8 = 1 << 3;
+const FORM_SHIFT: u32 = 4;
 
 const NARROW_HEADER: usize = 6;
 const WIDE_HEADER: usize = 12;
 const ITEM_BYTES: usize = 4;
-const ADDRESS_BITS: u32 = 44;
+const EXPIRY_BYTES: usize = 6 + ITEM_BYTES;
+const LONG_EXPIRY_BYTES: usize = 8 + 6 + 1 + ITEM_BYTES;
+/// Where the sliding span and the basis are in a long expiry.
+const SPAN_AT: usize = 8;
+const BASIS_AT: usize = SPAN_AT + 6;
+/// A deadline from here on, or before the epoch, takes the long form.
+const FAR_MS: i64 = 1 << 46;
+const DEADLINE_MASK: u64 = FAR_MS as u64 - 1;
+/// In the upper two bytes of a short deadline.
+const ABSOLUTE: u16 = 1 << 15;
+/// Entries are aligned to so many bytes, which is what any allocation is aligned to.
+const ALIGN: usize = 8;
+const ALIGN_BITS: u32 = ALIGN.trailing_zeros();
+const ADDRESS_BITS: u32 = 48 - ALIGN_BITS;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 /// Bits of the placement hash that a slot carries.
 pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
@@ -57,11 +84,138 @@ pub const INLINE_MAX: usize = 16 * 1024 - 1;
 /// there is.
 pub const SMALL_MAX: usize = 64 * 1024;
 
+/// The longest sliding span, in ms.
+pub const SLIDING_MS_MAX: u64 = (1 << 48) - 1;
+
+/// What the bytes of a value are. A collection is dated if it has members or fields that have
+/// deadlines, or had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Form {
+    String = 0,
+    /// A string that was edited in place (APPEND, SETRANGE): OBJECT ENCODING calls it raw.
+    RawString = 1,
+    List = 2,
+    Set = 3,
+    /// A small set of integers.
+    IntegerSet = 4,
+    Zset = 5,
+    Hash = 6,
+    Stream = 7,
+    // All dated forms, and no others, have the two upper bits set.
+    DatedSet = 12,
+    DatedZset = 13,
+    DatedHash = 14,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Form; 11] = [
+        Form::String,
+        Form::RawString,
+        Form::List,
+        Form::Set,
+        Form::IntegerSet,
+        Form::Zset,
+        Form::Hash,
+        Form::Stream,
+        Form::DatedSet,
+        Form::DatedZset,
+        Form::DatedHash,
+    ];
+
+    /// By discriminant; numbers that are none stand for a string.
+    const OF_BITS: [Form; 16] = {
+        let mut forms = [Form::String; 16];
+        let mut i = 0;
+        while i < Form::ALL.len() {
+            forms[Form::ALL[i] as usize] = Form::ALL[i];
+            i += 1;
+        }
+        forms
+    };
+
+    /// The type of such a value.
+    #[inline(always)]
+    pub const fn kind(self) -> Kind {
+        const KINDS: [Kind; 16] = {
+            let mut kinds = [Kind::String; 16];
+            kinds[Form::List as usize] = Kind::List;
+            kinds[Form::Set as usize] = Kind::Set;
+            kinds[Form::IntegerSet as usize] = Kind::Set;
+            kinds[Form::DatedSet as usize] = Kind::Set;
+            kinds[Form::Zset as usize] = Kind::Zset;
+            kinds[Form::DatedZset as usize] = Kind::Zset;
+            kinds[Form::Hash as usize] = Kind::Hash;
+            kinds[Form::DatedHash as usize] = Kind::Hash;
+            kinds[Form::Stream as usize] = Kind::Stream;
+            kinds
+        };
+        KINDS[self as usize & 15]
+    }
+
+    /// The usual form of a type.
+    pub const fn of(kind: Kind) -> Form {
+        match kind {
+            Kind::String => Form::String,
+            Kind::List => Form::List,
+            Kind::Set => Form::Set,
+            Kind::Zset => Form::Zset,
+            Kind::Hash => Form::Hash,
+            Kind::Stream => Form::Stream,
+        }
+    }
+
+    /// The form of such a collection with members or fields that have deadlines.
+    ///
+    /// # Panics
+    /// If it is not of a type that can have them.
+    fn dated(self) -> Form {
+        match self.kind() {
+            Kind::Set => Form::DatedSet,
+            Kind::Zset => Form::DatedZset,
+            Kind::Hash => Form::DatedHash,
+            Kind::String | Kind::List | Kind::Stream => panic!("its elements have no deadlines"),
+        }
+    }
+}
+
+/// When a key dies, how it came to that, and where the index has filed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// From when on it is dead.
+    pub deadline: Deadline,
+    /// Where the index has filed it.
+    pub item: ItemRef,
+    /// Whether the deadline was given as a span from then on or as a moment.
+    pub basis: Basis,
+    /// The span of a key whose deadline moves when it is used, in ms: at least one, and at most
+    /// [`SLIDING_MS_MAX`].
+    pub sliding_ms: Option<u64>,
+}
+
+impl Expiry {
+    /// That of a key whose deadline does not move.
+    pub fn new(deadline: Deadline, basis: Basis, item: ItemRef) -> Expiry {
+        Expiry {
+            deadline,
+            item,
+            basis,
+            sliding_ms: None,
+        }
+    }
+
+    fn is_long(&self) -> bool {
+        self.sliding_ms.is_some() || !(0..FAR_MS).contains(&self.deadline.0.0)
+    }
+}
+
 /// A value on its way into an entry.
 pub enum NewValue<'a> {
     /// Bytes to be copied into the entry: a string of at most [`INLINE_MAX`], or a small collection
     /// of at most [`SMALL_MAX`].
-    Inline(Kind, &'a [u8]),
+    Inline(&'a [u8]),
     /// A value of its own.
     Boxed(Box<Value>),
 }
@@ -70,17 +224,16 @@ pub enum NewValue<'a> {
 pub struct Parts<'a> {
     /// The key.
     pub key: &'a [u8],
+    /// What its value is.
+    pub form: Form,
     /// Its value.
     pub value: NewValue<'a>,
-    /// When it dies, and where the index has filed it.
-    pub deadline: Option<(Deadline, ItemRef)>,
+    /// When it dies.
+    pub expiry: Option<Expiry>,
     /// Stamp of the snapshot that need not save this entry any more.
     pub epoch: u8,
     /// Access clock.
     pub clock: u16,
-    /// The less usual form of a value: a string edited in place (APPEND, SETRANGE), which OBJECT
-    /// ENCODING calls raw; a small set of integers; a hash with fields that have deadlines.
-    pub is_variant: bool,
 }
 
 /// A value as it stands in an entry.
@@ -111,46 +264,42 @@ pub struct Slot(u64, PhantomData<Rc<Value>>);
 struct Layouted {
     shape: u8,
     header: usize,
-    deadline: usize,
+    expiry: usize,
     key: usize,
     value: usize,
 }
 
 impl Layouted {
     fn new(shape: u8, key: usize, value: usize) -> Layouted {
-        let header = if shape & WIDE != 0 {
-            WIDE_HEADER
-        } else {
-            NARROW_HEADER
-        };
-        let deadline = match (shape & VOLATILE != 0, shape & FAR != 0) {
+        let header = header_bytes(shape);
+        let expiry = match (shape & VOLATILE != 0, shape & LONG != 0) {
             (false, _) => 0,
-            (true, false) => 6 + ITEM_BYTES,
-            (true, true) => 8 + ITEM_BYTES,
+            (true, false) => EXPIRY_BYTES,
+            (true, true) => LONG_EXPIRY_BYTES,
         };
         let value = if shape & BOXED != 0 { 8 } else { value };
         Layouted {
             shape,
             header,
-            deadline,
+            expiry,
             key,
             value,
         }
     }
 
     fn of(parts: &Parts<'_>) -> Layouted {
-        let (mut shape, kind, value) = match &parts.value {
-            NewValue::Inline(kind, bytes) => (0, *kind, bytes.len()),
-            NewValue::Boxed(value) => (BOXED, value.kind(), 0),
+        let (mut shape, value) = match &parts.value {
+            NewValue::Inline(bytes) => (0, bytes.len()),
+            NewValue::Boxed(value) => {
+                debug_assert_eq!(value.kind(), parts.form.kind());
+                (BOXED, 0)
+            }
         };
-        shape |= (kind as u8) << KIND_SHIFT;
-        if parts.is_variant {
-            shape |= VARIANT;
-        }
-        if let Some((deadline, _)) = parts.deadline {
+        shape |= (parts.form as u8) << FORM_SHIFT;
+        if let Some(expiry) = parts.expiry {
             shape |= VOLATILE;
-            if deadline.0.0 < 0 || deadline.0.0 >= 1 << 48 {
-                shape |= FAR;
+            if expiry.is_long() {
+                shape |= LONG;
             }
         }
         if parts.key.len() > 255 || value > 255 {
@@ -161,7 +310,7 @@ impl Layouted {
     }
 
     fn key_at(&self) -> usize {
-        self.header + self.deadline
+        self.header + self.expiry
     }
 
     fn value_at(&self) -> usize {
@@ -174,19 +323,28 @@ impl Layouted {
     }
 }
 
+#[inline(always)]
+fn header_bytes(shape: u8) -> usize {
+    if shape & WIDE != 0 {
+        WIDE_HEADER
+    } else {
+        NARROW_HEADER
+    }
+}
+
 fn layout(class: usize) -> Layout {
-    Layout::from_size_align(class, 16).expect("a class is far below isize::MAX")
+    Layout::from_size_align(class, ALIGN).expect("a class is far below isize::MAX")
 }
 
 fn allocate(class: usize) -> *mut u8 {
-    // SAFETY: the layout's size is at least 16.
+    // SAFETY: the layout's size is at least 8.
     let at = unsafe { alloc(layout(class)) };
     if at.is_null() {
         handle_alloc_error(layout(class));
     }
     let address = at.expose_provenance() as u64;
     assert!(
-        address & 15 == 0 && address >> (ADDRESS_BITS + 4) == 0,
+        address.is_multiple_of(ALIGN as u64) && address >> (ADDRESS_BITS + ALIGN_BITS) == 0,
         "an address beyond 48 bits"
     );
     at
@@ -202,16 +360,13 @@ unsafe fn write(at: *mut u8, form: Layouted, parts: Parts<'_>) {
         at.add(1).write(parts.epoch);
         at.add(2).cast::<u16>().write_unaligned(parts.clock);
         write_lengths(at, form);
-        if let Some((deadline, item)) = parts.deadline {
-            write_deadline(at.add(form.header), form.shape, deadline);
-            at.add(form.key_at() - ITEM_BYTES)
-                .cast::<u32>()
-                .write_unaligned(item.0);
+        if let Some(expiry) = parts.expiry {
+            write_expiry(at.add(form.header), form.shape, expiry);
         }
         ptr::copy_nonoverlapping(parts.key.as_ptr(), at.add(form.key_at()), form.key);
         let value_at = at.add(form.value_at());
         match parts.value {
-            NewValue::Inline(_, bytes) => {
+            NewValue::Inline(bytes) => {
                 ptr::copy_nonoverlapping(bytes.as_ptr(), value_at, bytes.len());
             }
             NewValue::Boxed(value) => {
@@ -250,17 +405,59 @@ unsafe fn fill(mut at: *mut u8, parts: &[&[u8]]) {
     }
 }
 
-/// SAFETY: `at` is valid for writes of the deadline's 6 or 8 bytes.
-unsafe fn write_deadline(at: *mut u8, shape: u8, deadline: Deadline) {
-    let ms = deadline.0.0 as u64;
+/// SAFETY: `at` is valid for writes of the bytes of an expiry of this shape.
+#[inline(always)]
+unsafe fn write_expiry(at: *mut u8, shape: u8, expiry: Expiry) {
+    let ms = expiry.deadline.0.0 as u64;
+    let is_absolute = expiry.basis == Basis::Absolute;
     // SAFETY: the caller's promise.
     unsafe {
-        if shape & FAR != 0 {
+        if shape & LONG != 0 {
             at.cast::<u64>().write_unaligned(ms);
+            let span = expiry.sliding_ms.unwrap_or(0);
+            assert!(span <= SLIDING_MS_MAX && expiry.sliding_ms != Some(0));
+            write_u48(at.add(SPAN_AT), span);
+            at.add(BASIS_AT).write(is_absolute.into());
         } else {
-            at.cast::<u32>().write_unaligned(ms as u32);
-            at.add(4).cast::<u16>().write_unaligned((ms >> 32) as u16);
+            let flags = if is_absolute { ABSOLUTE } else { 0 };
+            write_u48(at, ms | u64::from(flags) << 32);
         }
+        at.add(item_at(shape))
+            .cast::<u32>()
+            .write_unaligned(expiry.item.0);
+    }
+}
+
+/// Where the back-reference is in an expiry.
+#[inline(always)]
+fn item_at(shape: u8) -> usize {
+    let bytes = if shape & LONG != 0 {
+        LONG_EXPIRY_BYTES
+    } else {
+        EXPIRY_BYTES
+    };
+    bytes - ITEM_BYTES
+}
+
+/// SAFETY: `at` is valid for writes of 6 bytes.
+#[inline(always)]
+unsafe fn write_u48(at: *mut u8, number: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        at.cast::<u32>().write_unaligned(number as u32);
+        at.add(4)
+            .cast::<u16>()
+            .write_unaligned((number >> 32) as u16);
+    }
+}
+
+/// SAFETY: `at` is valid for reads of 6 bytes.
+#[inline(always)]
+unsafe fn read_u48(at: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        u64::from(at.cast::<u32>().read_unaligned())
+            | u64::from(at.add(4).cast::<u16>().read_unaligned()) << 32
     }
 }
 
@@ -275,7 +472,7 @@ impl Slot {
     }
 
     fn pack(at: *mut u8, tag: u32) -> Slot {
-        let address = at.expose_provenance() as u64 >> 4;
+        let address = at.expose_provenance() as u64 >> ALIGN_BITS;
         Slot((u64::from(tag) << ADDRESS_BITS) | address, PhantomData)
     }
 
@@ -288,7 +485,7 @@ impl Slot {
     /// Where the entry is, for prefetching.
     #[inline(always)]
     pub fn address(&self) -> usize {
-        ((self.0 & ADDRESS_MASK) << 4) as usize
+        ((self.0 & ADDRESS_MASK) << ALIGN_BITS) as usize
     }
 
     #[inline(always)]
@@ -297,7 +494,7 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn form(&self) -> Layouted {
+    fn laid_out(&self) -> Layouted {
         let at = self.at();
         // SAFETY: a slot's allocation starts with a header of the form its shape tells.
         unsafe {
@@ -320,7 +517,7 @@ impl Slot {
     /// The key.
     #[inline(always)]
     pub fn key(&self) -> &[u8] {
-        let form = self.form();
+        let form = self.laid_out();
         // SAFETY: the key's bytes lie inside the allocation and change only through `&mut self`.
         unsafe { std::slice::from_raw_parts(self.at().add(form.key_at()), form.key) }
     }
@@ -328,7 +525,7 @@ impl Slot {
     /// The value.
     #[inline(always)]
     pub fn value(&self) -> ValueRef<'_> {
-        let form = self.form();
+        let form = self.laid_out();
         // SAFETY: the value's bytes lie inside the allocation; a boxed entry holds a live Box.
         unsafe {
             let at = self.at().add(form.value_at());
@@ -341,7 +538,7 @@ impl Slot {
 
     /// The boxed value, to be changed in place.
     pub fn value_mut(&mut self) -> Option<&mut Value> {
-        let form = self.form();
+        let form = self.laid_out();
         if form.shape & BOXED == 0 {
             return None;
         }
@@ -381,27 +578,28 @@ impl Slot {
     /// The value's type.
     #[inline(always)]
     pub fn kind(&self) -> Kind {
-        Kind::from_bits(self.shape() >> KIND_SHIFT)
+        self.form().kind()
     }
 
-    /// Whether the value has the less usual form: see [`Parts::is_variant`].
-    pub fn is_variant(&self) -> bool {
-        self.shape() & VARIANT != 0
+    /// What the value is.
+    #[inline(always)]
+    pub fn form(&self) -> Form {
+        Form::OF_BITS[usize::from(self.shape() >> FORM_SHIFT)]
     }
 
-    /// Whether the value is a hash with fields that have deadlines, or had.
+    /// Whether the value is a collection with members or fields that have deadlines, or had.
     #[inline(always)]
     pub fn is_dated(&self) -> bool {
-        const DATED: u8 = (Kind::Hash as u8) << KIND_SHIFT | VARIANT;
-        self.shape() & !(BOXED | VOLATILE | FAR | WIDE) == DATED
+        self.shape() >= (Form::DatedSet as u8) << FORM_SHIFT
     }
 
-    /// Notes that a boxed hash has a field with a deadline.
+    /// Notes that a boxed collection has a member or field with a deadline.
     pub fn set_dated(&mut self) {
         let shape = self.shape();
-        assert!(shape & BOXED != 0 && self.kind() == Kind::Hash);
-        // SAFETY: the first byte of a header; a variant is laid out as what it is one of.
-        unsafe { self.at().write(shape | VARIANT) }
+        assert!(shape & BOXED != 0, "the bytes of a small one would change");
+        let form = (self.form().dated() as u8) << FORM_SHIFT;
+        // SAFETY: the first byte of a header; how an entry is laid out does not depend on the form.
+        unsafe { self.at().write(shape & !(0xff << FORM_SHIFT) | form) }
     }
 
     /// The deadline of a volatile key.
@@ -411,19 +609,13 @@ impl Slot {
         if shape & VOLATILE == 0 {
             return None;
         }
-        let header = if shape & WIDE != 0 {
-            WIDE_HEADER
-        } else {
-            NARROW_HEADER
-        };
-        // SAFETY: a volatile entry has its deadline just behind the header.
+        // SAFETY: a volatile entry has its expiry just behind the header, the deadline first.
         let ms = unsafe {
-            let at = self.at().add(header);
-            if shape & FAR != 0 {
+            let at = self.at().add(header_bytes(shape));
+            if shape & LONG != 0 {
                 at.cast::<u64>().read_unaligned()
             } else {
-                u64::from(at.cast::<u32>().read_unaligned())
-                    | u64::from(at.add(4).cast::<u16>().read_unaligned()) << 32
+                read_u48(at) & DEADLINE_MASK
             }
         };
         Some(Deadline(UnixMillis(ms as i64)))
@@ -431,14 +623,14 @@ impl Slot {
 
     /// Where the index has filed a volatile key.
     pub fn item(&self) -> Option<ItemRef> {
-        let form = self.form();
-        if form.shape & VOLATILE == 0 {
+        let shape = self.shape();
+        if shape & VOLATILE == 0 {
             return None;
         }
-        // SAFETY: a volatile entry has its back-reference just before the key.
+        // SAFETY: a volatile entry has its expiry just behind the header.
         let at = unsafe {
             self.at()
-                .add(form.key_at() - ITEM_BYTES)
+                .add(header_bytes(shape) + item_at(shape))
                 .cast::<u32>()
                 .read_unaligned()
         };
@@ -450,22 +642,77 @@ impl Slot {
         self.deadline().zip(self.item())
     }
 
-    /// Changes the deadline of a volatile key where it stands; false if it needs another shape.
-    pub fn set_deadline(&mut self, deadline: Deadline, item: ItemRef) -> bool {
-        let form = self.form();
-        let is_far = deadline.0.0 < 0 || deadline.0.0 >= 1 << 48;
-        if form.shape & VOLATILE == 0 || (form.shape & FAR != 0) != is_far {
-            return false;
+    /// Whether the deadline of a volatile key was given as a span or as a moment.
+    pub fn basis(&self) -> Option<Basis> {
+        let shape = self.shape();
+        if shape & VOLATILE == 0 {
+            return None;
         }
-        // SAFETY: a volatile entry of this shape has room for both.
+        // SAFETY: a volatile entry has its expiry just behind the header.
+        let is_absolute = unsafe {
+            let at = self.at().add(header_bytes(shape));
+            if shape & LONG != 0 {
+                at.add(BASIS_AT).read() != 0
+            } else {
+                at.add(4).cast::<u16>().read_unaligned() & ABSOLUTE != 0
+            }
+        };
+        Some(if is_absolute {
+            Basis::Absolute
+        } else {
+            Basis::Relative
+        })
+    }
+
+    /// The span of a key whose deadline moves when it is used, in ms.
+    pub fn sliding_ms(&self) -> Option<u64> {
+        const BOTH: u8 = VOLATILE | LONG;
+        let shape = self.shape();
+        if shape & BOTH != BOTH {
+            return None;
+        }
+        // SAFETY: a volatile entry has its expiry just behind the header, here the long one.
+        let span = unsafe { read_u48(self.at().add(header_bytes(shape) + SPAN_AT)) };
+        Some(span).filter(|&span| span > 0)
+    }
+
+    /// All that is known of the expiry of a volatile key.
+    pub fn expiry(&self) -> Option<Expiry> {
+        Some(Expiry {
+            deadline: self.deadline()?,
+            item: self.item()?,
+            basis: self.basis()?,
+            sliding_ms: self.sliding_ms(),
+        })
+    }
+
+    /// Gives the entry another expiry, or none: where it stands if its shape stays.
+    pub fn set_expiry(&mut self, expiry: Option<Expiry>) {
+        let shape = self.shape();
+        match expiry {
+            Some(new) if shape & VOLATILE != 0 && (shape & LONG != 0) == new.is_long() => {
+                // SAFETY: a volatile entry of this shape has room for such an expiry behind its
+                // header.
+                unsafe { write_expiry(self.at().add(header_bytes(shape)), shape, new) }
+            }
+            _ => self.reshape(expiry),
+        }
+    }
+
+    /// Notes where the index has filed a volatile key.
+    ///
+    /// # Panics
+    /// If the key is not volatile.
+    pub fn set_item(&mut self, item: ItemRef) {
+        let shape = self.shape();
+        assert!(shape & VOLATILE != 0, "only volatile keys are filed");
+        // SAFETY: a volatile entry has its expiry just behind the header.
         unsafe {
-            write_deadline(self.at().add(form.header), form.shape, deadline);
             self.at()
-                .add(form.key_at() - ITEM_BYTES)
+                .add(header_bytes(shape) + item_at(shape))
                 .cast::<u32>()
                 .write_unaligned(item.0);
         }
-        true
     }
 
     /// The stamp of the last snapshot that saved or skipped this entry.
@@ -504,13 +751,13 @@ impl Slot {
             ValueRef::Inline(_) => 0,
             ValueRef::Boxed(value) => value.allocated_bytes(),
         };
-        self.form().class() + boxed
+        self.laid_out().class() + boxed
     }
 
     /// Replaces everything but the slot's tag, in place if the size class stays. Gives back a
     /// boxed value that was replaced, so that the caller decides when to free it.
     pub fn replace(&mut self, parts: Parts<'_>) -> Option<Box<Value>> {
-        let old = self.form();
+        let old = self.laid_out();
         let boxed = self.take_box();
         let new = Layouted::of(&parts);
         let at = self.at();
@@ -532,20 +779,21 @@ impl Slot {
     }
 
     /// Gives the entry another value; all else stays.
-    pub fn set_value(&mut self, value: NewValue<'_>, is_variant: bool) -> Option<Box<Value>> {
+    pub fn set_value(&mut self, form: Form, value: NewValue<'_>) -> Option<Box<Value>> {
         let key = self.key().to_vec();
         self.replace(Parts {
             key: &key,
+            form,
             value,
-            deadline: self.filed(),
+            expiry: self.expiry(),
             epoch: self.epoch(),
             clock: self.clock(),
-            is_variant,
         })
     }
 
-    /// Gives the entry another deadline, or none, whatever that does to its shape.
-    pub fn reshape(&mut self, deadline: Option<(Deadline, ItemRef)>) {
+    /// Gives the entry another expiry, or none, whatever that does to its shape.
+    #[cold]
+    fn reshape(&mut self, expiry: Option<Expiry>) {
         let key = self.key().to_vec();
         let inline;
         let boxed = self.take_box();
@@ -553,16 +801,16 @@ impl Slot {
             Some(value) => NewValue::Boxed(value),
             None => {
                 inline = self.inline().to_vec();
-                NewValue::Inline(self.kind(), &inline)
+                NewValue::Inline(&inline)
             }
         };
         let parts = Parts {
             key: &key,
+            form: self.form(),
             value,
-            deadline,
+            expiry,
             epoch: self.epoch(),
             clock: self.clock(),
-            is_variant: self.is_variant(),
         };
         let left = self.replace(parts);
         debug_assert!(left.is_none(), "the box was taken before");
@@ -578,7 +826,7 @@ impl Slot {
 
     /// Takes the boxed value out; the entry is left with an empty inline string.
     fn take_box(&mut self) -> Option<Box<Value>> {
-        let form = self.form();
+        let form = self.laid_out();
         if form.shape & BOXED == 0 {
             return None;
         }
@@ -601,28 +849,22 @@ impl Slot {
     }
 
     /// The same value under another key.
-    pub fn renamed(
-        mut self,
-        hash: u64,
-        key: &[u8],
-        deadline: Option<(Deadline, ItemRef)>,
-        epoch: u8,
-    ) -> Slot {
+    pub fn renamed(mut self, hash: u64, key: &[u8], expiry: Option<Expiry>, epoch: u8) -> Slot {
         let boxed = self.take_box();
         let value = match boxed {
             Some(value) => NewValue::Boxed(value),
-            None => NewValue::Inline(self.kind(), self.inline()),
+            None => NewValue::Inline(self.inline()),
         };
-        let (clock, is_variant) = (self.clock(), self.is_variant());
+        let (form, clock) = (self.form(), self.clock());
         Slot::new(
             hash,
             Parts {
                 key,
+                form,
                 value,
-                deadline,
+                expiry,
                 epoch,
                 clock,
-                is_variant,
             },
         )
     }
@@ -639,16 +881,16 @@ impl Slot {
 
     fn copied(&self, copy: impl FnOnce(&Value) -> Value) -> Slot {
         let value = match self.value() {
-            ValueRef::Inline(bytes) => NewValue::Inline(self.kind(), bytes),
+            ValueRef::Inline(bytes) => NewValue::Inline(bytes),
             ValueRef::Boxed(value) => NewValue::Boxed(Box::new(copy(value))),
         };
         let parts = Parts {
             key: self.key(),
+            form: self.form(),
             value,
-            deadline: self.filed(),
+            expiry: self.expiry(),
             epoch: self.epoch(),
             clock: self.clock(),
-            is_variant: self.is_variant(),
         };
         Slot::new(u64::from(self.tag()) << ADDRESS_BITS, parts)
     }
@@ -656,7 +898,7 @@ impl Slot {
     /// Puts the concatenation of `inserted` in the place of the `removed` bytes at `at` of a value
     /// inside the entry: where it stands if the size class stays.
     fn splice_inline(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
-        let old = self.form();
+        let old = self.laid_out();
         let added = inserted.iter().map(|part| part.len()).sum::<usize>();
         let end = at + removed;
         assert!(old.shape & BOXED == 0 && at <= end && end <= old.value);
@@ -685,7 +927,7 @@ impl Slot {
         let new = Layouted::new(shape, old.key, len);
         let to = allocate(new.class());
         // SAFETY: `to` is freshly allocated with `new.class()` bytes, `from` is valid for
-        // `old.class()`; deadline and key lie side by side in both, behind headers of their own
+        // `old.class()`; expiry and key lie side by side in both, behind headers of their own
         // length. The old allocation is freed once, with its own layout.
         unsafe {
             ptr::copy_nonoverlapping(from, to, 4);
@@ -694,7 +936,7 @@ impl Slot {
             ptr::copy_nonoverlapping(
                 from.add(old.header),
                 to.add(new.header),
-                old.deadline + old.key,
+                old.expiry + old.key,
             );
             let (old_value, value) = (from.add(value_at), to.add(new.value_at()));
             ptr::copy_nonoverlapping(old_value, value, at);
@@ -730,7 +972,7 @@ impl Drop for Slot {
         drop(self.take_box());
         // SAFETY: the slot owns the allocation, made with this layout; taking the box keeps the
         // size class, as an inline value of 8 bytes has the size of a box's address.
-        unsafe { dealloc(self.at(), layout(self.form().class())) }
+        unsafe { dealloc(self.at(), layout(self.laid_out().class())) }
     }
 }
 

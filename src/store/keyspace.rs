@@ -10,7 +10,7 @@ use super::change::{Changes, Event};
 use super::collection::Limits;
 use super::db::Db;
 use super::effect::Effects;
-use super::entry::{NewValue, Parts, Slot, ValueRef};
+use super::entry::{Form, NewValue, Parts, Slot, ValueRef};
 use super::expire::Noted;
 use super::graveyard::Graveyard;
 use super::lag::LagFigures;
@@ -21,7 +21,7 @@ use super::schedule::Schedule;
 use super::table::Table;
 use crate::clock::{Reading, UnixMillis};
 use crate::config::{BULK_BYTES_MAX, Config};
-use crate::expiry::Deadline;
+use crate::expiry::{Basis, Deadline};
 use crate::value::Value;
 use crate::value::placement::{Ahead, Placement};
 use crate::value::segmented::Segmented;
@@ -318,19 +318,18 @@ impl Keyspace {
         &mut self,
         db: usize,
         (hash, key): (u64, &[u8]),
-        value: NewValue<'_>,
+        (form, value): (Form, NewValue<'_>),
         deadline: Option<Deadline>,
-        is_variant: bool,
         reading: &Reading,
     ) -> bool {
         let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
         let parts = Parts {
             key,
+            form,
             value,
-            deadline: None,
+            expiry: None,
             epoch,
             clock,
-            is_variant,
         };
         let Keyspace {
             dbs,
@@ -341,6 +340,7 @@ impl Keyspace {
         } = self;
         let was_there =
             dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
+        let deadline = deadline.map(|deadline| (deadline, Basis::Absolute));
         dbs[db].insert(hash, parts, deadline);
         schedule.note(db);
         was_there
@@ -412,10 +412,10 @@ impl Keyspace {
         let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
             return false;
         };
-        let filed = source.filed();
+        let expiry = source.expiry();
         let copy = source
             .duplicate()
-            .renamed(hash, to.1, filed, self.cut.epoch);
+            .renamed(hash, to.1, expiry, self.cut.epoch);
         let Keyspace {
             dbs,
             cut,

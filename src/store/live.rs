@@ -10,13 +10,13 @@ use rand::rngs::SmallRng;
 use super::change::Event;
 use super::collection::{hash_of, len_of};
 use super::db::{Db, Filed, Ttl};
-use super::entry::{INLINE_MAX, NewValue, Parts, Slot, ValueRef};
+use super::entry::{Form, INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use super::expire::{Noted, SETTLE_MAX};
 use super::keyspace::Keyspace;
 use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Deadline, expiretime_ms, is_due};
+use crate::expiry::{Basis, Deadline, expiretime_ms, is_due};
 use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
 use crate::value::{Kind, StringRef, Value};
@@ -308,7 +308,7 @@ impl Live<'_> {
         if value.len() > INLINE_MAX {
             self.set_shared(key, Bytes::copy_from_slice(value), ttl);
         } else {
-            let old = self.put(key, NewValue::Inline(Kind::String, value), ttl, false);
+            let old = self.put(key, Form::String, NewValue::Inline(value), ttl);
             self.report_overwrite(key, old);
         }
     }
@@ -317,7 +317,7 @@ impl Live<'_> {
     /// holds. The caller reports the change.
     pub fn set_shared(&mut self, key: &[u8], value: Bytes, ttl: Ttl) {
         let value = Box::new(Value::Long(value));
-        let old = self.put(key, NewValue::Boxed(value), ttl, false);
+        let old = self.put(key, Form::String, NewValue::Boxed(value), ttl);
         self.report_overwrite(key, old);
     }
 
@@ -326,9 +326,9 @@ impl Live<'_> {
     pub fn set_number(&mut self, key: &[u8], text: &[u8], ttl: Ttl) {
         if text.len() > INLINE_MAX {
             let value = Box::new(Value::Long(Bytes::copy_from_slice(text)));
-            self.put(key, NewValue::Boxed(value), ttl, false);
+            self.put(key, Form::String, NewValue::Boxed(value), ttl);
         } else {
-            self.put(key, NewValue::Inline(Kind::String, text), ttl, false);
+            self.put(key, Form::String, NewValue::Inline(text), ttl);
         }
     }
 
@@ -344,9 +344,9 @@ impl Live<'_> {
     pub(super) fn put(
         &mut self,
         key: &[u8],
+        form: Form,
         value: NewValue<'_>,
         ttl: Ttl,
-        is_variant: bool,
     ) -> Option<Kind> {
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
@@ -361,11 +361,11 @@ impl Live<'_> {
         let db = &mut dbs[self.db];
         let parts = Parts {
             key,
+            form,
             value,
-            deadline: None,
+            expiry: None,
             epoch: cut.epoch,
             clock,
-            is_variant,
         };
         if let Some(place) = place {
             let old = db.table.at(place).kind();
@@ -373,7 +373,7 @@ impl Live<'_> {
             return Some(old);
         }
         let deadline = match ttl {
-            Ttl::At(deadline) => Some(deadline),
+            Ttl::At(deadline, basis) => Some((deadline, basis)),
             Ttl::Drop | Ttl::Keep => None,
         };
         db.insert(hash, parts, deadline);
@@ -411,9 +411,10 @@ impl Live<'_> {
         edit(&mut bytes);
         if bytes.len() >= GROWABLE_MIN {
             let value = Box::new(Value::Growable(Arc::new(bytes)));
-            self.put(key, NewValue::Boxed(value), Ttl::Keep, true);
+            self.put(key, Form::RawString, NewValue::Boxed(value), Ttl::Keep);
         } else {
-            self.put(key, NewValue::Inline(Kind::String, &bytes), Ttl::Keep, true);
+            let value = NewValue::Inline(&bytes);
+            self.put(key, Form::RawString, value, Ttl::Keep);
         }
     }
 
@@ -463,7 +464,7 @@ impl Live<'_> {
     }
 
     /// Changes the deadline of a living key; the caller reports the change.
-    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Deadline>) {
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<(Deadline, Basis)>) {
         let hash = self.space.hash(key);
         if let Some(place) = self.settle(hash, key) {
             let Keyspace { dbs, cut, .. } = &mut *self.space;
@@ -494,8 +495,8 @@ impl Live<'_> {
         let old = db.table.find(hash, to).map(Slot::kind);
         db.remove_by(Some(cut), graveyard, hash, |slot| slot.key() == to, |_| {});
         let new = slot.kind();
-        let filed = slot.filed();
-        let renamed = slot.renamed(hash, to, filed, cut.epoch);
+        let expiry = slot.expiry();
+        let renamed = slot.renamed(hash, to, expiry, cut.epoch);
         db.insert_slot(hash, renamed);
         let number = self.db as u16;
         changes.count(1);

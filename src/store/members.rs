@@ -18,13 +18,13 @@
 use super::change::{Changes, Event};
 use super::collection::hash_of;
 use super::effect::Effects;
-use super::entry::{NewValue, Slot, ValueRef};
+use super::entry::{Form, NewValue, Slot, ValueRef};
 use super::lag::LagFigures;
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
 use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::value::Value;
 use crate::value::hash::{self, HashRef};
-use crate::value::{Kind, Value};
 
 /// Fields looked at between two readings of the clock.
 pub const MEMBERS_PER_STEP: usize = 512;
@@ -92,7 +92,7 @@ pub fn expire(
     if !dead.is_empty() {
         dead.into_iter()
             .for_each(|(field, deadline)| gone(&field, deadline));
-        slot.set_value(NewValue::Inline(Kind::Hash, &living), true);
+        slot.set_value(Form::DatedHash, NewValue::Inline(&living));
         set_filed(slot, filed);
     }
     true

@@ -5,7 +5,7 @@
 //! alone, two nearly empty neighbours are merged, and nothing ever takes longer than one segment.
 //!
 //! ```text
-//! placement hash  63 ............ 44 | 43 ... 25 | 24 ............ 0
+//! placement hash  63 ............ 45 | 44 ... 25 | 24 ............ 0
 //!                 tag, kept in slot    hashbrown's  bucket where the
 //!                 top bits: directory  7-bit tag    probe starts
 //!                                      (31..25)
@@ -22,7 +22,7 @@
 //! end to the other (an integer approximation of log2(1 + x)), so that loads are always spread over
 //! the whole range between just split and full: 15 bytes a key, whatever the number of keys.
 //!
-//! Because the slot has the top 20 bits, a scan goes through the table in the order of those bits,
+//! Because the slot has the top 19 bits, a scan goes through the table in the order of those bits,
 //! segment by segment, without touching entries; as it is an order of hashes and not of places it
 //! survives split, merge and rebuild.
 //!

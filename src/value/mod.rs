@@ -41,7 +41,7 @@ use zset::{Page, Zset};
 /// The most bytes of a small set, sorted set or hash, which lies inside its key's entry.
 pub const SMALL_BYTES_MAX: usize = 16 * 1024 - 1;
 
-/// The type of a value; the discriminant fits the three bits an entry has for it.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -64,11 +64,6 @@ impl Kind {
         Kind::Hash,
         Kind::Stream,
     ];
-
-    /// From the bits of an entry's header.
-    pub fn from_bits(bits: u8) -> Kind {
-        Kind::ALL[usize::from(bits)]
-    }
 
     /// The name TYPE answers.
     pub const fn name(self) -> &'static str {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mayfly::clock::Clock;
-use mayfly::expiry::Deadline;
+use mayfly::expiry::{Basis, Deadline};
 use mayfly::store::Live;
 use mayfly::store::collection::{hash_of, list_of, set_of, stream_of, zset_of};
 use mayfly::store::entry::Slot;
@@ -229,7 +229,7 @@ fn fill(sim: &mut Sim) -> Vec<(Vec<u8>, Kind, usize)> {
                 }
                 if name == " dying" {
                     let at = live.reading().now.plus(600_000);
-                    live.set_deadline(&key, Some(Deadline(at)));
+                    live.set_deadline(&key, Some((Deadline(at), Basis::Absolute)));
                 }
                 keys.push((key, kind, size));
             }

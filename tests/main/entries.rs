@@ -6,9 +6,11 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use mayfly::clock::UnixMillis;
-use mayfly::expiry::Deadline;
 use mayfly::expiry::index::ItemRef;
-use mayfly::store::entry::{INLINE_MAX, NewValue, Parts, SMALL_MAX, Slot, ValueRef, tag};
+use mayfly::expiry::{Basis, Deadline};
+use mayfly::store::entry::{
+    Expiry, Form, INLINE_MAX, NewValue, Parts, SLIDING_MS_MAX, SMALL_MAX, Slot, ValueRef, tag,
+};
 use mayfly::store::table::{Table, Walk};
 use mayfly::value::packed::Buffer;
 use mayfly::value::placement::Placement;
@@ -36,7 +38,7 @@ const LENGTHS: [usize; 16] = [
     INLINE_MAX,
 ];
 /// Where a deadline takes more bytes.
-const FAR: i64 = 1 << 48;
+const FAR: i64 = 1 << 46;
 const STEPS_MAX: usize = 128;
 /// Keys are added, sought and removed in spans of so many times a byte: the longest fill a segment.
 const SPAN_UNIT: u32 = 16;
@@ -64,7 +66,7 @@ impl<'a> Bytewise<'a> {
         vec![self.byte(); len]
     }
 
-    fn deadline(&mut self) -> Option<(Deadline, ItemRef)> {
+    fn expiry(&mut self) -> Option<Expiry> {
         let ms = match self.byte() % 7 {
             0 => return None,
             1 => i64::from(self.byte()),
@@ -75,19 +77,33 @@ impl<'a> Bytewise<'a> {
             _ => i64::MAX,
         };
         let item = ItemRef(u32::from(self.byte()) << 24 | u32::from(self.byte()));
-        Some((Deadline(UnixMillis(ms)), item))
+        let basis = [Basis::Relative, Basis::Absolute][usize::from(self.byte() % 2)];
+        let sliding_ms = match self.byte() % 4 {
+            0 => Some(1 + u64::from(self.byte())),
+            1 => Some(SLIDING_MS_MAX),
+            _ => None,
+        };
+        Some(Expiry {
+            sliding_ms,
+            ..Expiry::new(Deadline(UnixMillis(ms)), basis, item)
+        })
     }
 
     fn entry(&mut self) -> EntryTwin {
+        let boxed = [None, None, Some(false), Some(true)][usize::from(self.byte() % 4)];
+        let forms = match boxed {
+            None => Form::ALL.as_slice(),
+            // Only strings are boxed here.
+            Some(_) => &[Form::String, Form::RawString],
+        };
         EntryTwin {
             key: self.bytes(),
             value: self.bytes(),
-            boxed: [None, None, Some(false), Some(true)][usize::from(self.byte() % 4)],
-            kind: Kind::ALL[usize::from(self.byte()) % Kind::ALL.len()],
-            deadline: self.deadline(),
+            boxed,
+            form: forms[usize::from(self.byte()) % forms.len()],
+            expiry: self.expiry(),
             epoch: self.byte(),
             clock: self.byte().into(),
-            is_variant: self.byte().is_multiple_of(2),
         }
     }
 }
@@ -99,22 +115,16 @@ struct EntryTwin {
     value: Vec<u8>,
     /// Whether the value is boxed, and if so, growable.
     boxed: Option<bool>,
-    /// Of a value that is not boxed; a boxed one is a string.
-    kind: Kind,
-    deadline: Option<(Deadline, ItemRef)>,
+    form: Form,
+    expiry: Option<Expiry>,
     epoch: u8,
     clock: u16,
-    is_variant: bool,
-}
-
-fn is_far((deadline, _): (Deadline, ItemRef)) -> bool {
-    !(0..FAR).contains(&deadline.0.0)
 }
 
 impl EntryTwin {
     fn parts(&self) -> Parts<'_> {
         let value = match self.boxed {
-            None => NewValue::Inline(self.kind, &self.value),
+            None => NewValue::Inline(&self.value),
             Some(false) => {
                 NewValue::Boxed(Box::new(Value::Long(Bytes::copy_from_slice(&self.value))))
             }
@@ -122,11 +132,11 @@ impl EntryTwin {
         };
         Parts {
             key: &self.key,
+            form: self.form,
             value,
-            deadline: self.deadline,
+            expiry: self.expiry,
             epoch: self.epoch,
             clock: self.clock,
-            is_variant: self.is_variant,
         }
     }
 
@@ -138,27 +148,25 @@ impl EntryTwin {
             ValueRef::Boxed(_) => panic!("only strings are boxed here"),
         };
         assert_eq!(value, (self.value.as_slice(), self.boxed));
-        let kind = if self.boxed.is_some() {
-            Kind::String
-        } else {
-            self.kind
-        };
-        assert_eq!(slot.kind(), kind);
-        let string = (kind == Kind::String).then_some(self.value.as_slice());
-        assert_eq!(slot.string(), string);
+        let is_string = matches!(self.form, Form::String | Form::RawString);
+        assert_eq!(slot.form(), self.form);
+        assert_eq!(slot.kind(), self.form.kind());
+        assert_eq!(slot.kind() == Kind::String, is_string);
+        assert_eq!(slot.is_dated(), is_dated(self.form));
+        assert_eq!(slot.string(), is_string.then_some(self.value.as_slice()));
         assert_eq!(slot.key(), self.key);
-        assert_eq!(slot.filed(), self.deadline);
+        assert_eq!(slot.expiry(), self.expiry);
+        let filed = self.expiry.map(|expiry| (expiry.deadline, expiry.item));
+        assert_eq!(slot.filed(), filed);
         assert_eq!((slot.epoch(), slot.clock()), (self.epoch, self.clock));
-        assert_eq!(slot.is_variant(), self.is_variant);
         assert!(slot.allocated_bytes() >= self.key.len() + self.value.len());
     }
 
-    /// Where it stands, if old and new deadline take the same bytes.
-    fn set_deadline(&mut self, slot: &mut Slot, new: (Deadline, ItemRef)) {
-        let fits = self.deadline.is_some_and(|old| is_far(old) == is_far(new));
-        assert_eq!(slot.set_deadline(new.0, new.1), fits);
-        if fits {
-            self.deadline = Some(new);
+    /// Changes where the index has filed it, if it has.
+    fn set_item(&mut self, slot: &mut Slot, item: ItemRef) {
+        if let Some(expiry) = &mut self.expiry {
+            slot.set_item(item);
+            expiry.item = item;
         }
     }
 
@@ -188,6 +196,10 @@ impl EntryTwin {
     }
 }
 
+fn is_dated(form: Form) -> bool {
+    matches!(form, Form::DatedSet | Form::DatedZset | Form::DatedHash)
+}
+
 /// One entry through every kind of change.
 pub fn entry(input: &mut Bytewise<'_>) {
     let mut twin = input.entry();
@@ -204,22 +216,18 @@ pub fn entry(input: &mut Bytewise<'_>) {
                 assert_eq!(slot.replace(twin.parts()).is_some(), was_boxed);
             }
             1 => {
-                twin.deadline = input.deadline();
-                slot.reshape(twin.deadline);
+                twin.expiry = input.expiry();
+                slot.set_expiry(twin.expiry);
             }
             2 => {
                 twin.key = input.bytes();
-                twin.deadline = input.deadline();
+                twin.expiry = input.expiry();
                 twin.epoch = input.byte();
                 hash = u64::from(input.byte()) << 48;
-                slot = slot.renamed(hash, &twin.key, twin.deadline, twin.epoch);
+                slot = slot.renamed(hash, &twin.key, twin.expiry, twin.epoch);
             }
-            3 => slot = slot.duplicate(),
-            4 => {
-                if let Some(new) = input.deadline() {
-                    twin.set_deadline(&mut slot, new);
-                }
-            }
+            3 => slot = [Slot::duplicate, Slot::frozen][usize::from(input.byte() % 2)](&slot),
+            4 => twin.set_item(&mut slot, ItemRef(u32::from(input.byte()) << 24)),
             5 => {
                 twin.epoch = input.byte();
                 slot.set_epoch(twin.epoch);
@@ -396,11 +404,11 @@ impl Tables {
             }
             9 => {
                 let hash = self.placement.hash(&key(number));
-                if let Some((deadline, item)) = input.deadline()
-                    && let Some(place) = self.table.locate(hash, &key(number))
+                if let Some(place) = self.table.locate(hash, &key(number))
                     && let Some(twin) = self.map.get_mut(&key(number))
                 {
-                    twin.set_deadline(self.table.at_mut(place), (deadline, item));
+                    twin.expiry = input.expiry();
+                    self.table.at_mut(place).set_expiry(twin.expiry);
                 }
             }
             _ => self.table.check(),
@@ -458,6 +466,82 @@ mod tests {
     fn an_entry_holds_what_it_was_given() {
         for seed in 0..SEEDS {
             entry(&mut Bytewise::new(&random_bytes(seed)));
+        }
+    }
+
+    /// An entry with a key of 16 bytes and a value of 32.
+    fn usual(expiry: Option<Expiry>) -> EntryTwin {
+        EntryTwin {
+            key: vec![b'k'; 16],
+            value: vec![b'v'; 32],
+            boxed: None,
+            form: Form::String,
+            expiry,
+            epoch: 1,
+            clock: 2,
+        }
+    }
+
+    fn expiry(ms: i64, basis: Basis) -> Expiry {
+        Expiry::new(Deadline(UnixMillis(ms)), basis, ItemRef(7))
+    }
+
+    #[test]
+    fn an_entry_takes_no_more_than_it_must() {
+        let now_ms = 1_800_000_000_000;
+        let bytes = |expiry| Slot::new(0, usual(expiry).parts()).allocated_bytes();
+        assert_eq!(bytes(None), 56);
+        for basis in [Basis::Relative, Basis::Absolute] {
+            assert_eq!(bytes(Some(expiry(now_ms, basis))), 64);
+            assert_eq!(bytes(Some(expiry(FAR - 1, basis))), 64);
+            assert_eq!(bytes(Some(expiry(FAR, basis))), 80);
+        }
+        let sliding = Expiry {
+            sliding_ms: Some(SLIDING_MS_MAX),
+            ..expiry(now_ms, Basis::Relative)
+        };
+        assert_eq!(bytes(Some(sliding)), 80);
+    }
+
+    /// Both sides of where a deadline takes the long form, with and without a sliding span.
+    #[test]
+    fn an_expiry_survives_every_other_change() {
+        let moments = [0, 1, FAR - 1, FAR, i64::MAX, -1, i64::MIN];
+        for (ms, basis, sliding_ms) in moments.into_iter().flat_map(|ms| {
+            [Basis::Relative, Basis::Absolute]
+                .into_iter()
+                .flat_map(move |basis| {
+                    [None, Some(1), Some(SLIDING_MS_MAX)].map(|span| (ms, basis, span))
+                })
+        }) {
+            let wanted = Expiry {
+                sliding_ms,
+                ..expiry(ms, basis)
+            };
+            let mut slot = Slot::new(0, usual(None).parts());
+            slot.set_expiry(Some(expiry(5, Basis::Relative)));
+            slot.set_expiry(Some(wanted));
+            assert_eq!((slot.basis(), slot.sliding_ms()), (Some(basis), sliding_ms));
+            slot.splice(32, 0, &[&[b'x'; 300]]);
+            assert_eq!(slot.expiry(), Some(wanted));
+            slot.splice(0, 332, &[b"short"]);
+            assert_eq!(slot.expiry(), Some(wanted));
+            let long = Box::new(Value::Growable(vec![b'y'; 1_000].into()));
+            slot.set_value(Form::RawString, NewValue::Boxed(long));
+            assert_eq!(slot.expiry(), Some(wanted));
+            let wanted = Expiry {
+                item: ItemRef(9),
+                ..wanted
+            };
+            slot.set_item(wanted.item);
+            assert_eq!(slot.frozen().expiry(), Some(wanted));
+            assert_eq!(slot.duplicate().expiry(), Some(wanted));
+            let expiry = slot.expiry();
+            let mut slot = slot.renamed(1, b"another", expiry, 3);
+            assert_eq!(slot.expiry(), Some(wanted));
+            slot.set_expiry(None);
+            assert_eq!((slot.expiry(), slot.deadline()), (None, None));
+            assert_eq!(slot.string(), Some([b'y'; 1_000].as_slice()));
         }
     }
 

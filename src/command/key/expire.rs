@@ -217,7 +217,7 @@ impl<'a> TtlOption<'a> {
         self.unit == other.unit && self.basis == other.basis
     }
 
-    /// The deadline, for commands that refuse zero and less.
+    /// The deadline and how it was given, for commands that refuse zero and less.
     ///
     /// # Errors
     /// No integer, or not a possible deadline.
@@ -225,13 +225,14 @@ impl<'a> TtlOption<'a> {
         &self,
         command: &'static str,
         reading: &Reading,
-    ) -> Result<Deadline, CommandError> {
+    ) -> Result<(Deadline, Basis), CommandError> {
         let amount = parse_i64(self.number).ok_or(CommandError::NotAnInteger)?;
         if amount <= 0 {
             return Err(CommandError::InvalidExpire(command));
         }
-        expiry::deadline(amount, self.unit, self.basis, reading)
-            .ok_or(CommandError::InvalidExpire(command))
+        let deadline = expiry::deadline(amount, self.unit, self.basis, reading)
+            .ok_or(CommandError::InvalidExpire(command))?;
+        Ok((deadline, self.basis))
     }
 }
 
@@ -312,7 +313,7 @@ fn expire_with(
     if is_set && is_due(deadline, live.reading().now) {
         live.remove_as_past(key);
     } else if is_set {
-        live.set_deadline(key, Some(deadline));
+        live.set_deadline(key, Some((deadline, basis)));
         live.effect_until([b"PEXPIREAT", key], deadline);
         live.changed(Event::EXPIRE, key);
     }

@@ -21,7 +21,7 @@ use crate::expiry::ALL_LIVE;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::change::Event;
-use crate::store::entry::Slot;
+use crate::store::entry::{Form, Slot};
 use crate::store::{Live, collection};
 use crate::value::Kind;
 use crate::value::glob::Glob;
@@ -811,7 +811,7 @@ pub fn encoding(slot: &Slot) -> &'static str {
         return "stream";
     }
     let bytes = slot.string().unwrap_or_default();
-    if slot.is_variant() || bytes.len() > EMBSTR_BYTES_MAX {
+    if slot.form() == Form::RawString || bytes.len() > EMBSTR_BYTES_MAX {
         "raw"
     } else if bytes.len() <= INT_BYTES_MAX && is_canonical_i64(bytes) {
         "int"

@@ -12,7 +12,7 @@ use crate::command::key::expire::TtlOption;
 use crate::command::string::set_effect;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{Basis, Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -130,7 +130,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn deadline(&self, live: &Live<'_>) -> Result<Option<Deadline>, CommandError> {
+    fn deadline(&self, live: &Live<'_>) -> Result<Option<(Deadline, Basis)>, CommandError> {
         let option = self.ttl.as_ref();
         option
             .map(|option| option.positive_deadline("increx", live.reading()))
@@ -188,16 +188,16 @@ fn store(
     text: &[u8],
     event: Event,
     options: &Options<'_>,
-    deadline: Option<Deadline>,
+    deadline: Option<(Deadline, Basis)>,
 ) {
     let has_deadline = live.deadline(key).flatten().is_some();
     let deadline = deadline.filter(|_| !(options.if_no_ttl && has_deadline));
-    if deadline.is_some_and(|deadline| is_due(deadline, live.reading().now)) {
+    if deadline.is_some_and(|(deadline, _)| is_due(deadline, live.reading().now)) {
         return live.remove_as_past(key);
     }
     let persists = options.persists && has_deadline;
     let ttl = match deadline {
-        Some(deadline) => Ttl::At(deadline),
+        Some((deadline, basis)) => Ttl::At(deadline, basis),
         None if persists => Ttl::Drop,
         None => Ttl::Keep,
     };

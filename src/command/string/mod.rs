@@ -579,7 +579,7 @@ impl<'a> SetOptions<'a> {
         &self,
         command: &'static str,
         reading: &Reading,
-    ) -> Result<Option<Deadline>, CommandError> {
+    ) -> Result<Option<(Deadline, Basis)>, CommandError> {
         let option = self.ttl.as_ref();
         option
             .map(|option| option.positive_deadline(command, reading))
@@ -605,10 +605,10 @@ fn store(
     args: Args<'_>,
     index: usize,
     keeps_ttl: bool,
-    deadline: Option<Deadline>,
+    deadline: Option<(Deadline, Basis)>,
 ) {
     let ttl = match deadline {
-        Some(deadline) => Ttl::At(deadline),
+        Some((deadline, basis)) => Ttl::At(deadline, basis),
         None if keeps_ttl => Ttl::Keep,
         None => Ttl::Drop,
     };
@@ -625,7 +625,7 @@ fn store(
 pub(super) fn set_effect(live: &mut Live<'_>, key: &[u8], value: &[u8], ttl: Ttl) {
     let set = [b"SET".as_slice(), key, value];
     match ttl {
-        Ttl::At(deadline) => live.effect_until([set[0], key, value, b"PXAT"], deadline),
+        Ttl::At(deadline, _) => live.effect_until([set[0], key, value, b"PXAT"], deadline),
         Ttl::Keep => live.effect(set.into_iter().chain([b"KEEPTTL".as_slice()])),
         Ttl::Drop => live.effect(set),
     }
@@ -709,11 +709,11 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         None => None,
     };
     reply_string(reply, Some(value));
-    if let Some(deadline) = deadline {
+    if let Some((deadline, basis)) = deadline {
         if is_due(deadline, live.reading().now) {
             live.remove_as_past(key);
         } else {
-            live.set_deadline(key, Some(deadline));
+            live.set_deadline(key, Some((deadline, basis)));
             live.effect_until([b"PEXPIREAT", key], deadline);
             live.changed(Event::EXPIRE, key);
         }
@@ -758,9 +758,10 @@ fn set_with_ttl(
         basis: Basis::Relative,
         number: args.get(2),
     };
-    let deadline: Deadline = option.positive_deadline(command, live.reading())?;
-    put(live, key, args, 3, Ttl::At(deadline));
-    set_effect(live, key, args.get(3), Ttl::At(deadline));
+    let (deadline, basis) = option.positive_deadline(command, live.reading())?;
+    let ttl = Ttl::At(deadline, basis);
+    put(live, key, args, 3, ttl);
+    set_effect(live, key, args.get(3), ttl);
     live.changed(Event::SET, key);
     live.also(Event::EXPIRE, key);
     reply.ok();

@@ -6,7 +6,7 @@ use crate::expiry::{ALL_LIVE, Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::hash_of;
-use crate::store::entry::{NewValue, Slot};
+use crate::store::entry::{Form, NewValue, Slot};
 use crate::store::members::{self, Losses};
 use crate::value::hash::{self, HashLimits, HashRef, Shape, Stored};
 use crate::value::placement::{Ahead, Placement};
@@ -30,7 +30,7 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn hash_or_new(&mut self, key: &[u8]) -> Result<HashMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.hash);
-        let found = self.edit_or_new(key, Kind::Hash, empty_packed)?;
+        let found = self.edit_or_new(key, Kind::Hash, || empty_packed(Form::Hash))?;
         Ok(HashMut::new(found, placement, limits))
     }
 }
@@ -166,11 +166,11 @@ impl FieldsMut<'_> {
     /// The big form, into which a small hash is turned.
     pub(super) fn grow(&mut self) -> &mut Segmented {
         if self.big().is_none() {
-            let (filed, is_dated) = (members::filed(self.slot), self.slot.is_dated());
+            let (filed, form) = (members::filed(self.slot), self.slot.form());
             let mut members = self.view().to_big(self.placement);
             members.set_filed(filed);
             let value = NewValue::Boxed(Box::new(Value::Hash(members)));
-            self.slot.set_value(value, is_dated);
+            self.slot.set_value(form, value);
         }
         self.big().expect("it was just made big")
     }
@@ -183,7 +183,7 @@ impl FieldsMut<'_> {
         if self.big().is_none() {
             if let Some(dated) = hash::to_dated(self.slot.inline()) {
                 self.slot
-                    .set_value(NewValue::Inline(Kind::Hash, &dated), true);
+                    .set_value(Form::DatedHash, NewValue::Inline(&dated));
                 return;
             }
             self.grow();

@@ -4,7 +4,7 @@ use super::{Found, empty_packed};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::list_of;
-use crate::store::entry::{NewValue, SMALL_MAX, Slot};
+use crate::store::entry::{Form, NewValue, SMALL_MAX, Slot};
 use crate::store::graveyard::Graveyard;
 use crate::value::list::{List, ListRef, NodeLimit, Side};
 use crate::value::packed::{self, End};
@@ -33,7 +33,7 @@ impl Live<'_> {
         let limit = self.space.limits.list;
         let Found {
             slot, graveyard, ..
-        } = self.edit_or_new(key, Kind::List, empty_packed)?;
+        } = self.edit_or_new(key, Kind::List, || empty_packed(Form::List))?;
         Ok(ListMut {
             slot,
             graveyard,
@@ -67,7 +67,7 @@ impl ListMut<'_> {
         if self.big().is_none() {
             let list = List::from_packed(self.slot.inline(), self.limit);
             let value = NewValue::Boxed(Box::new(Value::List(list)));
-            self.slot.set_value(value, false);
+            self.slot.set_value(Form::List, value);
         }
         self.big().expect("it was just made big")
     }
@@ -89,9 +89,7 @@ impl ListMut<'_> {
         let Some(packed) = list.to_packed(limit) else {
             return;
         };
-        let old = self
-            .slot
-            .set_value(NewValue::Inline(Kind::List, &packed), false);
+        let old = self.slot.set_value(Form::List, NewValue::Inline(&packed));
         old.into_iter()
             .for_each(|list| self.graveyard.bury_value(list));
     }

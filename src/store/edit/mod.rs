@@ -26,7 +26,7 @@ use crate::resp::error::CommandError;
 use crate::store::change::Event;
 use crate::store::collection::len_of;
 use crate::store::db::Db;
-use crate::store::entry::{NewValue, Parts, Slot};
+use crate::store::entry::{Form, NewValue, Parts, Slot};
 use crate::store::graveyard::Graveyard;
 use crate::store::members::Losses;
 use crate::store::table::Place;
@@ -40,9 +40,14 @@ use set::SetMut;
 use stream::StreamMut;
 use zset::ZsetMut;
 
-/// The value of an empty collection other than a set, and that it is no variant of its form.
-fn empty_packed() -> (&'static [u8], bool) {
-    (packed::EMPTY, false)
+/// An empty collection other than a set or a stream.
+fn empty_packed(form: Form) -> (Form, NewValue<'static>) {
+    (form, NewValue::Inline(packed::EMPTY))
+}
+
+fn empty_stream() -> (Form, NewValue<'static>) {
+    let stream = Value::Stream(Box::default());
+    (Form::Stream, NewValue::Boxed(Box::new(stream)))
 }
 
 /// An entry to be edited, and what else an edit may touch.
@@ -134,32 +139,19 @@ impl Live<'_> {
         &mut self,
         key: &[u8],
         kind: Kind,
-        empty: impl FnOnce() -> (&'static [u8], bool),
-    ) -> Result<Found<'_>, CommandError> {
-        let empty = || {
-            let (empty, is_variant) = empty();
-            (NewValue::Inline(kind, empty), is_variant)
-        };
-        self.edit_or_insert(key, kind, empty)
-    }
-
-    fn edit_or_insert(
-        &mut self,
-        key: &[u8],
-        kind: Kind,
-        empty: impl FnOnce() -> (NewValue<'static>, bool),
+        empty: impl FnOnce() -> (Form, NewValue<'static>),
     ) -> Result<Found<'_>, CommandError> {
         let hash = self.space.hash(key);
         let mut found = self.settle(hash, key);
         if found.is_none() {
-            let (value, is_variant) = empty();
+            let (form, value) = empty();
             let parts = Parts {
                 key,
+                form,
                 value,
-                deadline: None,
+                expiry: None,
                 epoch: self.space.cut.epoch,
                 clock: self.clock(),
-                is_variant,
             };
             self.space.dbs[self.db].insert(hash, parts, None);
             if !std::mem::take(&mut self.is_vacated) {
@@ -184,16 +176,13 @@ impl Keyspace {
         deadline: Option<Deadline>,
         reading: &Reading,
     ) -> bool {
-        // A set of no integers: it becomes packed when something else is added.
-        let (empty, is_variant) = match kind {
-            Kind::Set => (intset::EMPTY, true),
-            _ => (packed::EMPTY, false),
+        let empty = match kind {
+            // A set of no integers: it becomes packed when something else is added.
+            Kind::Set => (Form::IntegerSet, NewValue::Inline(intset::EMPTY)),
+            Kind::Stream => empty_stream(),
+            _ => empty_packed(Form::of(kind)),
         };
-        let value = match kind {
-            Kind::Stream => NewValue::Boxed(Box::new(Value::Stream(Box::default()))),
-            _ => NewValue::Inline(kind, empty),
-        };
-        self.load(db, key, value, deadline, is_variant, reading)
+        self.load(db, key, empty, deadline, reading)
     }
 
     /// Adds elements, given as their strings, to a collection that is being loaded; false if they

@@ -2,12 +2,11 @@
 
 use rand::rngs::SmallRng;
 
-use super::Found;
+use super::{Found, empty_packed};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::set_of;
-use crate::store::entry::{NewValue, Slot, ValueRef};
-use crate::value::packed;
+use crate::store::entry::{Form, NewValue, Slot, ValueRef};
 use crate::value::placement::{Ahead, Placement};
 use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
 use crate::value::{Kind, Value, intset};
@@ -41,8 +40,8 @@ impl Live<'_> {
     ) -> Result<SetMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.set);
         let empty = || match SetForm::of_new(first, expected, limits) {
-            SetForm::Intset => (intset::EMPTY, true),
-            SetForm::Packed | SetForm::Big => (packed::EMPTY, false),
+            SetForm::Intset => (Form::IntegerSet, NewValue::Inline(intset::EMPTY)),
+            SetForm::Packed | SetForm::Big => empty_packed(Form::Set),
         };
         let Found { slot, ahead, .. } = self.edit_or_new(key, Kind::Set, empty)?;
         let mut set = SetMut {
@@ -74,13 +73,12 @@ impl SetMut<'_> {
         match (form, self.view()) {
             (SetForm::Packed, SetRef::Intset(integers)) => {
                 let packed = set::intset_to_packed(integers);
-                self.slot
-                    .set_value(NewValue::Inline(Kind::Set, &packed), false);
+                self.slot.set_value(Form::Set, NewValue::Inline(&packed));
             }
             (SetForm::Big, view @ (SetRef::Intset(_) | SetRef::Packed(_))) => {
                 let members = view.to_big(self.placement);
                 let value = NewValue::Boxed(Box::new(Value::Set(members)));
-                self.slot.set_value(value, false);
+                self.slot.set_value(Form::Set, value);
             }
             _ => {}
         }
@@ -100,7 +98,7 @@ impl SetMut<'_> {
             if let Some(Value::Set(members)) = self.slot.value_mut() {
                 return members.insert(members.hash_with(self.ahead, member), member, b"");
             }
-            let added = if self.slot.is_variant() {
+            let added = if self.slot.form() == Form::IntegerSet {
                 set::add_to_intset(self.slot, member, self.limits)
             } else {
                 set::add_to_packed(self.slot, member, self.limits)
@@ -118,7 +116,7 @@ impl SetMut<'_> {
         if let Some(Value::Set(members)) = self.slot.value_mut() {
             return members.remove(members.hash_with(self.ahead, member), member);
         }
-        if self.slot.is_variant() {
+        if self.slot.form() == Form::IntegerSet {
             set::remove_from_intset(self.slot, member)
         } else {
             set::remove_from_packed(self.slot, member)
@@ -137,10 +135,9 @@ impl SetMut<'_> {
             return;
         }
         // Not one after another: each removal would move all that is behind it.
-        let is_intset = self.slot.is_variant();
+        let form = self.slot.form();
         let kept = set::part(self.view(), count, rng, taken);
-        self.slot
-            .set_value(NewValue::Inline(Kind::Set, &kept), is_intset);
+        self.slot.set_value(form, NewValue::Inline(&kept));
     }
 
     /// Removes a random member after handing it to `taken`; false if there is none.
@@ -148,7 +145,7 @@ impl SetMut<'_> {
         if let Some(Value::Set(members)) = self.slot.value_mut() {
             return members.random_remove(rng, |element| taken(&element.member));
         }
-        if self.slot.is_variant() {
+        if self.slot.form() == Form::IntegerSet {
             set::pop_from_intset(self.slot, rng, taken)
         } else {
             set::pop_from_packed(self.slot, rng, taken)

@@ -1,10 +1,10 @@
 //! Streams to be edited.
 
-use super::Found;
+use super::{Found, empty_stream};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::stream_of;
-use crate::store::entry::{NewValue, Slot};
+use crate::store::entry::Slot;
 use crate::store::graveyard::Graveyard;
 use crate::value::stream::{
     ChunkLimit, ConsumerGroup, Exactness, Facts, Id, References, Stream, Strings, Trim,
@@ -38,13 +38,9 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn stream_or_new(&mut self, key: &[u8]) -> Result<StreamMut<'_>, CommandError> {
         let limit = self.space.limits.stream;
-        let empty = || {
-            let value = Box::new(Value::Stream(Box::default()));
-            (NewValue::Boxed(value), false)
-        };
         let Found {
             slot, graveyard, ..
-        } = self.edit_or_insert(key, Kind::Stream, empty)?;
+        } = self.edit_or_new(key, Kind::Stream, empty_stream)?;
         Ok(StreamMut {
             slot,
             graveyard,

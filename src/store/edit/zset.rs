@@ -4,7 +4,7 @@ use super::{Found, empty_packed};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::zset_of;
-use crate::store::entry::{NewValue, Slot};
+use crate::store::entry::{Form, NewValue, Slot};
 use crate::value::placement::Placement;
 use crate::value::zset::{self, Outcome, Zset, ZsetLimits, ZsetRef};
 use crate::value::{Kind, Value};
@@ -30,7 +30,7 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn zset_or_new(&mut self, key: &[u8]) -> Result<ZsetMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.zset);
-        let Found { slot, .. } = self.edit_or_new(key, Kind::Zset, empty_packed)?;
+        let Found { slot, .. } = self.edit_or_new(key, Kind::Zset, || empty_packed(Form::Zset))?;
         Ok(ZsetMut {
             slot,
             placement,
@@ -70,7 +70,7 @@ impl ZsetMut<'_> {
         if self.big().is_none() {
             let zset = zset::to_big(self.slot.inline(), self.placement);
             let value = NewValue::Boxed(Box::new(Value::Zset(Box::new(zset))));
-            self.slot.set_value(value, false);
+            self.slot.set_value(Form::Zset, value);
         }
     }
 

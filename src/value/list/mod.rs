@@ -780,7 +780,7 @@ mod tests {
     #[test]
     fn a_big_list_takes_little_more_than_its_items() {
         let list = numbered(100_000);
-        assert_eq!(list.links[0].node.allocated_bytes(), 8192 + 64);
+        assert_eq!(list.links[0].node.allocated_bytes(), 8192 + 56);
         let bytes = list.allocated_bytes() as f64 / 100_000.0;
         assert!(bytes < 18.5, "{bytes} bytes an item");
         let mut list = List::new(NodeLimit::from_setting(-2));
