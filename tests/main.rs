@@ -26,6 +26,8 @@ mod draws;
 mod effects;
 #[path = "main/entries.rs"]
 mod entries;
+#[path = "main/expiry.rs"]
+mod expiry;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/fill.rs"]

@@ -3,7 +3,7 @@
 //! ```text
 //! table      what is known of commands: rows, and which keys they use how
 //! dispatch   the only way to a handler: look-ahead, admission, the call, whoever waits
-//! string, bitmap, hyperloglog, hash, list, set, zset, geo, key,
+//! string, bitmap, hyperloglog, hash, list, set, zset, geo, key, expiry,
 //! connection, transaction, pubsub, script, server            the families
 //! ```
 //!
@@ -37,6 +37,8 @@ pub mod list;
 pub mod stream;
 
 pub mod key;
+
+pub mod expiry;
 
 pub mod connection;
 
@@ -83,6 +85,7 @@ pub const FAMILIES: &[&[Row]] = &[
     key::COMMANDS,
     key::sort::COMMANDS,
     key::expire::COMMANDS,
+    expiry::COMMANDS,
     connection::COMMANDS,
     connection::client::COMMANDS,
     transaction::COMMANDS,

@@ -123,6 +123,10 @@ impl Engine {
         self.reading = clock.read();
         let start_us = self.reading.monotonic_us;
         let until_us = start_us + SLICE_US;
+        let is_over = |until_ms: u64| until_ms <= start_us / 1000;
+        if self.expiry_paused_until_ms.is_some_and(is_over) {
+            self.resume_expiry();
+        }
         self.expire_slice(clock, is_idle);
         self.keyspace.settle_schedule();
         self.publish_changes();
@@ -171,7 +175,7 @@ impl Engine {
     }
 
     fn collects(&self) -> bool {
-        !self.is_expiry_off && !self.keyspace.is_frozen
+        !self.is_expiry_paused() && !self.keyspace.is_frozen
     }
 
     /// Active expiry: see `expiry` for the idea, `expiry/pacing.rs` for the budget.
@@ -354,6 +358,9 @@ impl Engine {
             .pause
             .map(|pause| pause.until_ms.saturating_sub(now_ms));
         let mut sooner = |ms: u64| wakeup = Some(wakeup.map_or(ms, |w: u64| w.min(ms)));
+        if let Some(until_ms) = self.expiry_paused_until_ms {
+            sooner(until_ms.saturating_sub(now_ms));
+        }
         if self.collects() {
             if let Some(at) = self.keyspace.next_activation() {
                 sooner(at.since(self.reading.now).max(0) as u64);

@@ -141,8 +141,9 @@ pub struct Engine {
     pub rng: SmallRng,
     /// Number of the client that connected last.
     last_id: u64,
-    /// DEBUG SET-ACTIVE-EXPIRE 0 is in force.
-    pub is_expiry_off: bool,
+    /// EXPIRY PAUSE or DEBUG SET-ACTIVE-EXPIRE 0 is in force until this moment, in ms of monotonic
+    /// time: what is due is hidden, and removed where commands meet it, but not looked for.
+    pub expiry_paused_until_ms: Option<u64>,
 }
 
 /// Where a new client comes from.
@@ -189,7 +190,7 @@ impl Engine {
             },
             rng,
             last_id: 0,
-            is_expiry_off: false,
+            expiry_paused_until_ms: None,
             config,
         };
         engine.listen_to_changes();
@@ -372,6 +373,23 @@ impl Engine {
         if self.busy.is_none() {
             self.reading = clock.read();
         }
+    }
+
+    /// Stops looking for what is due, for so many ms from now on or until
+    /// [`Engine::resume_expiry`].
+    pub fn pause_expiry(&mut self, ms: Option<u64>) {
+        let now_ms = self.reading.monotonic_us / 1000;
+        self.expiry_paused_until_ms = Some(ms.map_or(u64::MAX, |ms| now_ms.saturating_add(ms)));
+    }
+
+    /// Looks for what is due again.
+    pub fn resume_expiry(&mut self) {
+        self.expiry_paused_until_ms = None;
+    }
+
+    /// Whether nobody looks for what is due.
+    pub fn is_expiry_paused(&self) -> bool {
+        self.expiry_paused_until_ms.is_some()
     }
 
     /// Tells the keyspace which classes of changes somebody listens to.

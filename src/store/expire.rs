@@ -5,6 +5,7 @@ use super::change::Event;
 use super::db::{Db, Filed};
 use super::entry::Slot;
 use super::keyspace::Keyspace;
+use super::lag::Removal;
 use super::members;
 use super::members::{Losses, MEMBERS_PER_STEP};
 use crate::clock::{Reading, UnixMillis};
@@ -73,7 +74,7 @@ impl Keyspace {
         &mut self,
         db: usize,
         hash: u64,
-        now: UnixMillis,
+        (now, removal): (UnixMillis, Removal),
         is_it: impl Fn(&Slot) -> bool,
     ) -> bool {
         let Keyspace {
@@ -82,9 +83,14 @@ impl Keyspace {
             effects,
             lag,
             graveyard,
+            stats,
             cut,
             ..
         } = self;
+        let expired = match removal {
+            Removal::Active => &mut stats.expired_actively,
+            Removal::Lazy => &mut stats.expired_lazily,
+        };
         let number = dbs[db].cut_number;
         let is_due_too = |slot: &Slot| {
             slot.deadline()
@@ -96,8 +102,9 @@ impl Keyspace {
             cut.count_unkept(number, slot);
             changes.record(db as u16, Event::EXPIRED, slot.key());
             effects.delete(db, slot.key());
+            *expired += 1;
             if let Some(deadline) = slot.deadline() {
-                lag.add(now.since(deadline.0), 1);
+                lag.add(removal, now, deadline.0, 1);
             }
         })
     }
@@ -108,8 +115,7 @@ impl Keyspace {
         &mut self,
         db: usize,
         (item, hash): (ItemRef, u64),
-        now: UnixMillis,
-        is_lazy: bool,
+        (now, removal): (UnixMillis, Removal),
     ) {
         let Keyspace {
             dbs,
@@ -126,16 +132,16 @@ impl Keyspace {
         let Some(slot) = dbs[db].table.find_by_mut(hash, is_it) else {
             return;
         };
-        let expired = if is_lazy {
-            &mut stats.fields_expired_lazily
-        } else {
-            &mut stats.fields_expired_actively
+        let expired = match removal {
+            Removal::Active => &mut stats.fields_expired_actively,
+            Removal::Lazy => &mut stats.fields_expired_lazily,
         };
         let mut losses = Losses {
             changes,
             effects,
             lag,
             expired,
+            removal,
             now,
             db,
             is_reported: false,
@@ -178,7 +184,7 @@ impl Keyspace {
             let Some((_, item)) = due else {
                 return;
             };
-            self.expire_fields(db, (item, hash), reading.now, true);
+            self.expire_fields(db, (item, hash), (reading.now, Removal::Lazy));
             left = left.saturating_sub(MEMBERS_PER_STEP);
         }
     }
@@ -201,9 +207,9 @@ impl Keyspace {
                     continue;
                 }
                 if what == Filed::Members {
-                    self.expire_fields(db as usize, (item, hash), reading.now, true);
-                } else if self.expire(db as usize, hash, reading.now, is_it) {
-                    self.stats.expired_lazily += 1;
+                    self.expire_fields(db as usize, (item, hash), (reading.now, Removal::Lazy));
+                } else {
+                    self.expire(db as usize, hash, (reading.now, Removal::Lazy), is_it);
                 }
             }
         }
@@ -248,16 +254,15 @@ impl Keyspace {
                 break;
             }
             left = left.saturating_sub(drawn.len());
-            let round = self.settle(db, reading, &drawn);
-            self.stats.expired_actively += round.removed as u64;
+            self.settle(db, reading, &drawn);
         }
         if left > 0 {
             drawn.clear();
             self.dbs[db].index.draw_current(left, &mut drawn);
             for &(item, hash) in &drawn {
-                if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
-                    self.stats.expired_actively += 1;
-                }
+                self.expire(db, hash, (reading.now, Removal::Active), |slot| {
+                    slot.item() == Some(item)
+                });
             }
             left -= drawn.len();
         }
@@ -284,7 +289,7 @@ impl Keyspace {
             let is_it = |slot: &Slot| members::is_filed_at(slot, item);
             let slot = self.dbs[db].table.find_by(hash, is_it);
             if slot.is_some_and(|slot| members::is_dead(slot, reading.now)) {
-                self.expire_fields(db, (item, hash), reading.now, false);
+                self.expire_fields(db, (item, hash), (reading.now, Removal::Active));
             }
         }
         drawn.len()
@@ -312,7 +317,8 @@ impl Keyspace {
         let mut round = Round::default();
         self.fetch(db, drawn);
         for &(item, hash) in drawn {
-            if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+            let is_it = |slot: &Slot| slot.item() == Some(item);
+            if self.expire(db, hash, (reading.now, Removal::Active), is_it) {
                 round.removed += 1;
             } else {
                 self.dbs[db].refile(Filed::Keys, hash, item);
@@ -340,12 +346,12 @@ impl Keyspace {
             self.dbs[db].index.draw_all(&mut self.rng, audit, drawn);
             for &(item, hash) in drawn.iter() {
                 round.audited += 1;
-                if self.expire(db, hash, reading.now, |slot| slot.item() == Some(item)) {
+                let is_it = |slot: &Slot| slot.item() == Some(item);
+                if self.expire(db, hash, (reading.now, Removal::Active), is_it) {
                     round.audited_due += 1;
                 }
             }
         }
-        self.stats.expired_actively += (round.removed + round.audited_due) as u64;
         round
     }
 
@@ -362,7 +368,7 @@ impl Keyspace {
         self.dbs[db].members.draw_ripe(&mut self.rng, ripe, drawn);
         self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
-            self.expire_fields(db, (item, hash), reading.now, false);
+            self.expire_fields(db, (item, hash), (reading.now, Removal::Active));
         }
     }
 

@@ -13,7 +13,7 @@ use super::effect::Effects;
 use super::entry::{Form, NewValue, Parts, Slot, ValueRef};
 use super::expire::Noted;
 use super::graveyard::Graveyard;
-use super::lag::LagFigures;
+use super::lag::Lags;
 use super::live::Live;
 use super::preimages::Cut;
 use super::restate;
@@ -101,7 +101,7 @@ pub struct Keyspace {
     /// The same of a member or field.
     pub(super) member_ahead: Cell<Ahead>,
     /// Lag of deletions behind deadlines, in ms, since start or [`Keyspace::reset_stats`].
-    pub lag: LagFigures,
+    pub lag: Lags,
 }
 
 impl Keyspace {
@@ -131,7 +131,7 @@ impl Keyspace {
             missed: Cell::default(),
             ahead: Cell::new(Ahead::NONE),
             member_ahead: Cell::new(Ahead::NONE),
-            lag: LagFigures::default(),
+            lag: Lags::default(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Keyspace {
     /// Sets the counters of what happened to keys, and of how late they were removed, to zero.
     pub fn reset_stats(&mut self) {
         self.stats = Stats::default();
-        self.lag = LagFigures::default();
+        self.lag = Lags::default();
         self.graveyard.reset_stats();
     }
 

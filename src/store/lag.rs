@@ -1,5 +1,7 @@
 //! How late keys and fields are removed after their deadlines.
 
+use crate::clock::UnixMillis;
+
 /// Parts of an octave in which lags are counted: a figure is at most an eighth too large.
 const LAG_STEPS: u64 = 8;
 
@@ -64,6 +66,112 @@ impl LagFigures {
     pub fn max_ms(&self) -> u64 {
         self.max_ms
     }
+
+    /// How many removals there were.
+    pub fn removals(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The lags that occurred, ascending, to an eighth: the longest that is counted together with
+    /// others, in ms, and how many removals were so late.
+    pub fn histogram(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counted = self.buckets.iter().enumerate();
+        let occurred = counted.filter(|&(_, &removals)| removals > 0);
+        occurred
+            .map(|(bucket, &removals)| (LagFigures::longest_ms(bucket).min(self.max_ms), removals))
+    }
+
+    fn merge(&mut self, other: &LagFigures) {
+        let pairs = self.buckets.iter_mut().zip(&other.buckets);
+        pairs.for_each(|(sum, removals)| *sum += removals);
+        self.max_ms = self.max_ms.max(other.max_ms);
+    }
+}
+
+/// Who removed what was due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The expiry job, or a command that counts what is there.
+    Active,
+    /// A command that met it.
+    Lazy,
+}
+
+/// Slots of the last minute, in ms.
+const SLOT_MS: i64 = 10_000;
+const SLOTS: usize = 6;
+
+/// Lags since start, and of the last minute.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    all: LagFigures,
+    /// The slot that is being counted in, by its number since 1970, is the first.
+    recent: Vec<(i64, LagFigures)>,
+}
+
+impl Kept {
+    fn add(&mut self, now: UnixMillis, ms: i64, removals: u64) {
+        self.all.add(ms, removals);
+        let slot = now.0.div_euclid(SLOT_MS);
+        if self.recent.first().is_none_or(|&(first, _)| first != slot) {
+            self.recent.retain(|&(other, _)| is_recent(other, slot));
+            self.recent.insert(0, (slot, LagFigures::default()));
+        }
+        self.recent[0].1.add(ms, removals);
+    }
+}
+
+/// Whether a slot belongs to the minute that ends with another.
+fn is_recent(slot: i64, last: i64) -> bool {
+    (0..SLOTS as i64).contains(&(last - slot))
+}
+
+/// How late keys and fields were removed by whom.
+#[derive(Clone, Debug, Default)]
+pub struct Lags {
+    active: Kept,
+    lazy: Kept,
+}
+
+impl Lags {
+    fn kept(&self, removal: Removal) -> &Kept {
+        match removal {
+            Removal::Active => &self.active,
+            Removal::Lazy => &self.lazy,
+        }
+    }
+
+    /// Counts so many removals at `now` of what was due at a deadline.
+    pub fn add(&mut self, removal: Removal, now: UnixMillis, deadline: UnixMillis, removals: u64) {
+        let kept = match removal {
+            Removal::Active => &mut self.active,
+            Removal::Lazy => &mut self.lazy,
+        };
+        kept.add(now, now.since(deadline), removals);
+    }
+
+    /// Of one kind, since start.
+    pub fn of(&self, removal: Removal) -> &LagFigures {
+        &self.kept(removal).all
+    }
+
+    /// Of one kind, in the minute until `now`: its last 50 to 60 seconds.
+    pub fn of_last_minute(&self, removal: Removal, now: UnixMillis) -> LagFigures {
+        let last = now.0.div_euclid(SLOT_MS);
+        let mut sum = LagFigures::default();
+        let slots = self.kept(removal).recent.iter();
+        for (_, figures) in slots.filter(|&&(slot, _)| is_recent(slot, last)) {
+            sum.merge(figures);
+        }
+        sum
+    }
+
+    /// Of both kinds together, since start.
+    pub fn of_both(&self) -> LagFigures {
+        let mut sum = self.active.all.clone();
+        sum.merge(&self.lazy.all);
+        sum
+    }
 }
 
 #[cfg(test)]
@@ -85,5 +193,32 @@ mod tests {
             assert_eq!(lag.max_ms(), i64::MAX as u64);
         }
         assert_eq!(LagFigures::default().quantile_ms(0.99), 0);
+    }
+
+    #[test]
+    fn the_last_minute_forgets() {
+        let mut lags = Lags::default();
+        let at = |ms: i64| UnixMillis(1_700_000_000_000 + ms);
+        let recent = |lags: &Lags, ms| lags.of_last_minute(Removal::Active, at(ms)).removals();
+        for second in 0..200 {
+            lags.add(
+                Removal::Active,
+                at(second * 1_000),
+                at(second * 1_000 - 3),
+                1,
+            );
+            let told = recent(&lags, second * 1_000);
+            assert!((50..=60).contains(&told) || told == second as u64 + 1);
+        }
+        lags.add(Removal::Lazy, at(200_000), at(199_000), 5);
+        assert_eq!(lags.of(Removal::Active).removals(), 200);
+        assert_eq!(lags.of_both().removals(), 205);
+        assert_eq!(lags.of_both().max_ms(), 1_000);
+        let histogram: Vec<(u64, u64)> = lags.of(Removal::Active).histogram().collect();
+        assert_eq!(histogram, [(3, 200)]);
+        assert_eq!(recent(&lags, 300_000), 0);
+        // The clock was set back.
+        lags.add(Removal::Active, at(-3_600_000), at(-3_600_001), 1);
+        assert_eq!(recent(&lags, -3_600_000), 1);
     }
 }

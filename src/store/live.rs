@@ -13,6 +13,7 @@ use super::db::{Db, Filed, Ttl};
 use super::entry::{Form, INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use super::expire::{Noted, SETTLE_MAX};
 use super::keyspace::Keyspace;
+use super::lag::Removal;
 use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
@@ -220,9 +221,7 @@ impl Live<'_> {
     /// Bytes of memory a key takes, even if it is dead: its entry, and its share of the table and
     /// of the index.
     pub fn memory_usage(&self, key: &[u8]) -> Option<usize> {
-        let slot = self.autopsy(key)?;
-        let index = slot.item().map_or(0, |_| INDEX_SHARE_BYTES);
-        Some(slot.allocated_bytes() + TABLE_SHARE_BYTES + index)
+        self.autopsy(key).map(memory_of)
     }
 
     /// The string at a key, read as [`Live::get`] does.
@@ -260,16 +259,15 @@ impl Live<'_> {
     pub(super) fn remove_dead(&mut self, hash: u64, key: &[u8], place: Place) {
         let slot = self.space.dbs[self.db].table.at(place);
         let now = self.reading.now;
+        let at = (now, Removal::Lazy);
         let is_key = slot
             .deadline()
             .is_some_and(|deadline| is_due(deadline, now));
         if let Some((_, item)) = members::filed(slot).filter(|_| !is_key) {
-            self.space.expire_fields(self.db, (item, hash), now, true);
-        } else if self
-            .space
-            .expire(self.db, hash, now, |slot| slot.key() == key)
-        {
-            self.space.stats.expired_lazily += 1;
+            self.space.expire_fields(self.db, (item, hash), at);
+        } else {
+            self.space
+                .expire(self.db, hash, at, |slot| slot.key() == key);
         }
     }
 
@@ -563,6 +561,12 @@ impl Live<'_> {
         let slot = dbs[self.db].table.find_any(rng, is_alive)?;
         Some(slot.key().to_vec())
     }
+}
+
+/// Bytes of memory of an entry, its value, and its share of the table and of the index.
+pub(super) fn memory_of(slot: &Slot) -> usize {
+    let index = slot.item().map_or(0, |_| INDEX_SHARE_BYTES);
+    slot.allocated_bytes() + TABLE_SHARE_BYTES + index
 }
 
 /// Whether a key is dead: by its own deadline, or as a hash by those of all its fields.

@@ -19,7 +19,7 @@ use super::change::{Changes, Event};
 use super::collection::hash_of;
 use super::effect::Effects;
 use super::entry::{Form, NewValue, Slot, ValueRef};
-use super::lag::LagFigures;
+use super::lag::{Lags, Removal};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
 use crate::expiry::{ALL_LIVE, Deadline, is_due};
@@ -105,9 +105,11 @@ pub struct Losses<'a> {
     /// The log of effects.
     pub effects: &'a mut Effects,
     /// How late they are removed.
-    pub lag: &'a mut LagFigures,
+    pub lag: &'a mut Lags,
     /// How many there were.
     pub expired: &'a mut u64,
+    /// Who removes them.
+    pub removal: Removal,
     /// The instant.
     pub now: UnixMillis,
     /// The database.
@@ -122,7 +124,7 @@ impl Losses<'_> {
         self.effects
             .record(self.db, [b"HDEL".as_slice(), key, field]);
         *self.expired += 1;
-        self.lag.add(self.now.since(deadline.0), 1);
+        self.lag.add(self.removal, self.now, deadline.0, 1);
         self.report(key);
     }
 
@@ -134,7 +136,7 @@ impl Losses<'_> {
         let fields = hash.len() as u64;
         *self.expired += fields;
         if let Some(first) = hash.soonest() {
-            self.lag.add(self.now.since(first.0), fields);
+            self.lag.add(self.removal, self.now, first.0, fields);
         }
         self.report(slot.key());
         self.effects.delete(self.db, slot.key());

@@ -379,7 +379,7 @@ fn the_table_may_be_rearranged_during_a_save() {
 fn keys_that_die_before_the_save_meets_them_are_not_in_it() {
     let mut saving = Saving::filled(6);
     // Dead at the cut already, and not removed by anybody.
-    saving.sim.engine.is_expiry_off = true;
+    saving.sim.engine.pause_expiry(None);
     saving.sim.expect("set dead v px 1", "+OK");
     saving.sim.clock.advance_ms(1);
     saving.begin();

@@ -23,7 +23,7 @@ fn all_forms() -> [Sim; 3] {
 }
 
 fn stop_collecting(sim: &mut Sim) {
-    sim.engine.is_expiry_off = true;
+    sim.engine.pause_expiry(None);
 }
 
 /// Nothing is collected by itself, so that the dead stay where they are.
@@ -517,7 +517,7 @@ fn fields_due_are_not_loaded_and_their_hash_with_the_last_of_them() {
         ] {
             let mut other = Sim::saving_in(&dir, 2);
             other.engine.config.load_keeps_expired = keeps;
-            other.engine.is_expiry_off = true;
+            other.engine.pause_expiry(None);
             other.clock.advance_ms(later_ms);
             other.engine.reading = other.clock.read();
             other.engine.load_now().expect("it loads");
@@ -526,7 +526,7 @@ fn fields_due_are_not_loaded_and_their_hash_with_the_last_of_them() {
             assert_eq!(held, if keeps { 2 } else { keys }, "{later_ms}");
             other.expect("hlen g", &format!(":{left}"));
             other.expect("exists h g", &format!(":{keys}"));
-            other.engine.is_expiry_off = false;
+            other.engine.resume_expiry();
             other.advance(1_000);
             (0..20).for_each(|_| other.jobs());
             other.script("hgetall g => *2 $4 last $1 1\ndbsize => :1");

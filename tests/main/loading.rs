@@ -165,7 +165,7 @@ fn due_keys_are_dropped_or_loaded_dead() {
         sim.engine.reading = sim.clock.read();
         // The setting is read when loading begins.
         sim.engine.begin_load().expect("a snapshot");
-        sim.engine.is_expiry_off = true;
+        sim.engine.pause_expiry(None);
         load(&mut sim);
         let listener = sim.connect();
         sim.run_as(listener, "subscribe __keyevent@0__:expired");
@@ -182,7 +182,7 @@ fn due_keys_are_dropped_or_loaded_dead() {
         );
         // Dead is dead, loaded or not.
         sim.script("get a=>$-1\nexists a b c=>:1\ndbsize=>:1");
-        sim.engine.is_expiry_off = false;
+        sim.engine.resume_expiry();
         sim.advance(100);
         assert_eq!(sim.received(listener).matches("expired").count(), events);
     }

@@ -741,7 +741,7 @@ fn dbsize(
     _args: Args<'_>,
 ) -> Result<(), CommandError> {
     let (db, reading) = (caller.db, engine.reading);
-    let counts_dead = engine.is_expiry_off;
+    let counts_dead = engine.is_expiry_paused();
     let len = engine.keyspace.live(db, &reading).len(counts_dead);
     caller.reply().integer(len as i64);
     Ok(())

@@ -172,7 +172,11 @@ fn set_active_expire(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    engine.is_expiry_off = args.integer(2).unwrap_or(0) == 0;
+    if args.integer(2).unwrap_or(0) == 0 {
+        engine.pause_expiry(None);
+    } else {
+        engine.resume_expiry();
+    }
     caller.reply().ok();
     Ok(())
 }

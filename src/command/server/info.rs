@@ -168,7 +168,7 @@ fn info(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<
 /// Removes keys that are due, so that what follows need not count them, if they are not so many
 /// that it takes long.
 fn settle(engine: &mut Engine) {
-    if engine.is_expiry_off {
+    if engine.is_expiry_paused() {
         return;
     }
     let reading = engine.reading;
@@ -467,38 +467,58 @@ const SPANS: [(&str, i64); 4] = [
 ///   more than some thousands have to be looked up: then an estimate, to 1 % (`store/forecast.rs`).
 /// * `next_deadline_in_ms_min`, `_max`: between which bounds the next key dies, from now; equal,
 ///   and exact, unless more than a thousand keys come into question; -1 if none will die.
-fn expiry(engine: &mut Engine, lines: &mut Lines) {
+pub fn expiry_figures(engine: &mut Engine) -> Vec<(String, String)> {
     let now = engine.reading.now;
     let moments = SPANS.map(|(_, ms)| now.plus(ms));
-    let due = engine.keyspace.due_until(&moments);
+    let dbs = 0..engine.keyspace.databases();
+    let due = engine.keyspace.due_until(dbs, &moments);
+    let mut figures = Vec::new();
+    let mut add = |name: &str, value: &dyn Display| {
+        figures.push((name.to_owned(), value.to_string()));
+    };
     let space = &engine.keyspace;
     let clock = match engine.config.expire_clock {
         ExpireClock::Monotonic => "monotonic",
         ExpireClock::Wall => "wall",
     };
-    lines.add("expire_clock", clock);
-    lines.add("wall_clock_steps", engine.reading.wall_steps);
-    lines.add("active_expire_enabled", u8::from(!engine.is_expiry_off));
-    lines.add("expiry_lag_ms_p50", space.lag.quantile_ms(0.50));
-    lines.add("expiry_lag_ms_p99", space.lag.quantile_ms(0.99));
-    lines.add("expiry_lag_ms_max", space.lag.max_ms());
-    lines.add("expired_keys_active", space.stats.expired_actively);
-    lines.add("expired_keys_lazy", space.stats.expired_lazily);
+    add("expire_clock", &clock);
+    add("wall_clock_steps", &engine.reading.wall_steps);
+    add(
+        "active_expire_enabled",
+        &u8::from(!engine.is_expiry_paused()),
+    );
+    let lag = space.lag.of_both();
+    add("expiry_lag_ms_p50", &lag.quantile_ms(0.50));
+    add("expiry_lag_ms_p99", &lag.quantile_ms(0.99));
+    add("expiry_lag_ms_max", &lag.max_ms());
     let stats = &space.stats;
-    lines.add("expired_subkeys_active", stats.fields_expired_actively);
-    lines.add("expired_subkeys_lazy", stats.fields_expired_lazily);
+    add("expired_keys_active", &stats.expired_actively);
+    add("expired_keys_lazy", &stats.expired_lazily);
+    add("expired_subkeys_active", &stats.fields_expired_actively);
+    add("expired_subkeys_lazy", &stats.fields_expired_lazily);
     let indexes = (0..space.databases()).map(|db| &space.db(db).index);
     let dead = indexes.map(|index| index.ripe_len().saturating_sub(index.ripe_extended()));
-    lines.add("dead_keys_resident", dead.sum::<usize>());
+    add("dead_keys_resident", &dead.sum::<usize>());
     for ((name, _), count) in SPANS.iter().zip(due) {
-        lines.add(&format!("keys_due_within_{name}"), count);
+        add(&format!("keys_due_within_{name}"), &count);
     }
     let nearest = space.nearest_deadline(now);
     let in_ms = |at: Option<UnixMillis>| at.map_or(-1, |at| at.since(now));
-    let min_ms = in_ms(nearest.map(|nearest| nearest.min));
-    let max_ms = in_ms(nearest.map(|nearest| nearest.max));
-    lines.add("next_deadline_in_ms_min", min_ms);
-    lines.add("next_deadline_in_ms_max", max_ms);
+    add(
+        "next_deadline_in_ms_min",
+        &in_ms(nearest.map(|nearest| nearest.min)),
+    );
+    add(
+        "next_deadline_in_ms_max",
+        &in_ms(nearest.map(|nearest| nearest.max)),
+    );
+    figures
+}
+
+fn expiry(engine: &mut Engine, lines: &mut Lines) {
+    for (name, value) in expiry_figures(engine) {
+        lines.add(&name, value);
+    }
 }
 
 /// There is no replication.
@@ -581,7 +601,7 @@ fn keyspace(engine: &mut Engine, lines: &mut Lines) {
     let (space, now) = (&engine.keyspace, engine.reading.now);
     for number in 0..space.databases() {
         let db = space.db(number);
-        let (keys, expires) = if engine.is_expiry_off {
+        let (keys, expires) = if engine.is_expiry_paused() {
             (db.table.len(), db.index.len())
         } else {
             (space.live_len(number), space.volatile_len(number))

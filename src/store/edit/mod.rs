@@ -28,6 +28,7 @@ use crate::store::collection::len_of;
 use crate::store::db::Db;
 use crate::store::entry::{Form, NewValue, Parts, Slot};
 use crate::store::graveyard::Graveyard;
+use crate::store::lag::Removal;
 use crate::store::members::Losses;
 use crate::store::table::Place;
 use crate::store::{Keyspace, Live};
@@ -127,6 +128,7 @@ impl Live<'_> {
                 effects,
                 lag,
                 expired: &mut stats.fields_expired_lazily,
+                removal: Removal::Lazy,
                 now: self.reading.now,
                 db: self.db,
                 is_reported: false,
