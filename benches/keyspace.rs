@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mayfly::clock::{Clock, ManualClock, Reading, UnixMillis};
-use mayfly::expiry::{Basis, Deadline};
+use mayfly::expiry::{Basis, Deadline, Term};
 use mayfly::store::Keyspace;
 use mayfly::store::db::Ttl;
 use rand::rngs::SmallRng;
@@ -42,7 +42,7 @@ impl Filled {
         for number in 0..keys {
             let ms = NOW + HOUR_MS + rng.random_range(0..HOUR_MS);
             let ttl = if is_volatile {
-                Ttl::At(Deadline(UnixMillis(ms)), Basis::Relative)
+                Ttl::At(Term::new(Deadline(UnixMillis(ms)), Basis::Relative))
             } else {
                 Ttl::Drop
             };

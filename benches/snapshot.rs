@@ -4,7 +4,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mayfly::clock::{Clock, ManualClock, UnixMillis};
 use mayfly::config::Config;
 use mayfly::engine::Engine;
-use mayfly::expiry::{Basis, Deadline};
+use mayfly::expiry::{Basis, Deadline, Term};
 use mayfly::store::db::Ttl;
 
 const NOW: i64 = 1_700_000_000_000;
@@ -31,7 +31,7 @@ fn snapshot(c: &mut Criterion) {
         live.set_string(
             key.as_bytes(),
             &[b'x'; 32],
-            Ttl::At(deadline, Basis::Relative),
+            Ttl::At(Term::new(deadline, Basis::Relative)),
         );
     }
     let mut group = c.benchmark_group("snapshot");

@@ -66,6 +66,8 @@ mod sets;
 mod settings;
 #[path = "main/sim.rs"]
 mod sim;
+#[path = "main/sliding.rs"]
+mod sliding;
 #[path = "main/snapshot.rs"]
 mod snapshot;
 #[path = "main/sort.rs"]

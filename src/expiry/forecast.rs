@@ -23,7 +23,7 @@ use rand::{Rng, RngExt};
 
 use super::Deadline;
 use super::chunks::{CHUNK_ITEMS_MAX, NONE};
-use super::index::{Bucket, ItemRef, Strata, thin_out};
+use super::index::{Bucket, Filing, ItemRef, Strata, thin_out};
 use crate::clock::UnixMillis;
 
 /// Chunks with uncertain items that are listed; if there are more they are met at random.
@@ -62,9 +62,9 @@ pub struct Sample {
 }
 
 impl Moment {
-    /// Whether an item with this deadline, of a bucket with these ends, counts as uncertain.
-    fn doubts(&self, start: i64, last: i64, deadline: i64) -> bool {
-        start <= self.until && (last > self.until || deadline > last)
+    /// Whether an item of a bucket with these ends counts as uncertain.
+    fn doubts(&self, start: i64, last: i64, is_extended: bool) -> bool {
+        start <= self.until && (last > self.until || is_extended)
     }
 
     /// Whether a bucket has uncertain items.
@@ -79,13 +79,13 @@ impl Forecast {
         self.moments.iter().map(|moment| moment.uncertain).sum()
     }
 
-    /// Takes note of a sample's deadline.
-    pub fn note(&mut self, sample: &Sample, deadline: Deadline) {
-        let at = deadline.0.0;
+    /// Takes note of a sample's filing and of its deadline, which may have slid since.
+    pub fn note(&mut self, sample: &Sample, filing: Filing, deadline: Deadline) {
+        let is_extended = filing.is_extended(sample.last);
         for moment in &mut self.moments {
-            if moment.doubts(sample.start, sample.last, at) {
+            if moment.doubts(sample.start, sample.last, is_extended) {
                 moment.seen += sample.weight;
-                if at <= moment.until {
+                if deadline.0.0 <= moment.until {
                     moment.seen_due += sample.weight;
                 }
             }

@@ -28,7 +28,7 @@ use rand::{Rng, RngExt};
 
 use super::bitmap::Bitmap;
 use super::chunks::{CHUNK_ITEMS_MAX, Chunk, Level, NONE, PAGE_CHUNKS, Pile, Slab};
-use super::{Deadline, is_due};
+use super::{Deadline, Term, is_due};
 use crate::clock::UnixMillis;
 
 /// Places tried per item wanted in [`Strata::draw_all`]; even if chunks hold one item each, nearly
@@ -59,6 +59,43 @@ impl ItemRef {
 
     fn bit(self) -> u64 {
         1 << (self.0 & 63)
+    }
+}
+
+/// What the index knows of an item's deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filing {
+    /// The item is not due before.
+    pub deadline: Deadline,
+    /// The deadline moves on without the index being told: whoever draws the item will see.
+    pub slides: bool,
+}
+
+impl From<Deadline> for Filing {
+    fn from(deadline: Deadline) -> Filing {
+        Filing {
+            deadline,
+            slides: false,
+        }
+    }
+}
+
+impl From<Term> for Filing {
+    fn from(term: Term) -> Filing {
+        Filing {
+            deadline: term.deadline,
+            slides: term.sliding_ms.is_some(),
+        }
+    }
+}
+
+impl Filing {
+    /// Whether the item may not be due when a bucket it is filed in has ended: its deadline is
+    /// later or slides. What has no end has nothing to be later than.
+    #[inline]
+    pub(super) fn is_extended(self, last: i64) -> bool {
+        let slides = self.slides && last < i64::MAX;
+        slides || !is_due(self.deadline, UnixMillis(last))
     }
 }
 
@@ -438,39 +475,48 @@ impl Strata {
     /// Files an item. One that is due, or will be within the bucket that ended last, goes to the
     /// ripe queue.
     #[inline]
-    pub fn insert(&mut self, hash: u64, deadline: Deadline) -> ItemRef {
+    pub fn insert(&mut self, hash: u64, filing: impl Into<Filing>) -> ItemRef {
+        let filing = filing.into();
         self.len += 1;
-        self.deadline_sum += i128::from(deadline.0.0);
-        self.file(hash, self.piles.place(deadline))
+        self.deadline_sum += i128::from(filing.deadline.0.0);
+        self.file(hash, filing)
     }
 
-    /// Removes an item; `deadline` is its current one.
+    /// Removes an item; `filing` is its current one.
     #[inline]
-    pub fn remove(&mut self, item: ItemRef, deadline: Deadline) {
+    pub fn remove(&mut self, item: ItemRef, filing: impl Into<Filing>) {
+        let filing = filing.into();
         self.len -= 1;
-        self.deadline_sum -= i128::from(deadline.0.0);
-        self.unfile(item, deadline);
+        self.deadline_sum -= i128::from(filing.deadline.0.0);
+        self.unfile(item, filing);
     }
 
     /// Notes that an item's deadline changed. The reference changes only if the new deadline lies
     /// before the bucket the item is filed in; then it is refiled.
     #[inline]
-    pub fn change(&mut self, item: ItemRef, old: Deadline, new: Deadline) -> ItemRef {
-        self.deadline_sum += i128::from(new.0.0) - i128::from(old.0.0);
+    pub fn change(
+        &mut self,
+        item: ItemRef,
+        old: impl Into<Filing>,
+        new: impl Into<Filing>,
+    ) -> ItemRef {
+        let (old, new) = (old.into(), new.into());
+        let (before, after) = (old.deadline.0.0, new.deadline.0.0);
+        self.deadline_sum += i128::from(after) - i128::from(before);
         let chunk = self.slab.get_mut(item.chunk());
         let (level, bucket) = (chunk.level, chunk.bucket);
-        if new.0.0 < level.start(bucket) && !self.piles.is_ripe(level, bucket) {
+        if after < level.start(bucket) && !self.piles.is_ripe(level, bucket) {
             let hash = self.hash(item);
             self.unfile(item, old);
-            return self.file(hash, self.piles.place(new));
+            return self.file(hash, new);
         }
-        let last = UnixMillis(level.last(bucket));
-        match (is_due(old, last), is_due(new, last)) {
-            (true, false) => {
+        let last = level.last(bucket);
+        match (old.is_extended(last), new.is_extended(last)) {
+            (false, true) => {
                 chunk.extended += 1;
                 self.piles.pile(level, bucket).extended += 1;
             }
-            (false, true) => {
+            (true, false) => {
                 chunk.extended -= 1;
                 self.piles.pile(level, bucket).extended -= 1;
             }
@@ -481,8 +527,9 @@ impl Strata {
 
     /// Files an item at the bucket of its deadline, in the finest ring that reaches it: what to do
     /// with a drawn item that is not due.
-    pub fn refile(&mut self, item: ItemRef, deadline: Deadline) -> ItemRef {
-        let place = self.piles.place(deadline);
+    pub fn refile(&mut self, item: ItemRef, filing: impl Into<Filing>) -> ItemRef {
+        let filing = filing.into();
+        let place = self.piles.place(filing.deadline);
         let chunk = self.slab.get(item.chunk());
         let filed = Destination {
             level: chunk.level,
@@ -493,11 +540,12 @@ impl Strata {
             return item;
         }
         let hash = self.hash(item);
-        self.unfile(item, deadline);
-        self.file(hash, place)
+        self.unfile(item, filing);
+        self.file(hash, filing)
     }
 
-    fn file(&mut self, hash: u64, Destination { level, bucket }: Destination) -> ItemRef {
+    fn file(&mut self, hash: u64, filing: Filing) -> ItemRef {
+        let Destination { level, bucket } = self.piles.place(filing.deadline);
         if level != Level::Beyond {
             let ring = &mut self.piles.rings[level as usize];
             if bucket >= ring.base {
@@ -527,6 +575,10 @@ impl Strata {
         });
         pile.len += 1;
         let chunk = self.slab.get_mut(n);
+        // Only one that slides can be filed so: its bucket is that of its deadline.
+        let is_extended = filing.slides && filing.is_extended(chunk.last());
+        pile.extended += u32::from(is_extended);
+        chunk.extended += u8::from(is_extended);
         let place = chunk.vacant().trailing_zeros();
         chunk.occupied |= 1 << place;
         chunk.hashes[place as usize] = hash;
@@ -537,7 +589,7 @@ impl Strata {
         ItemRef::new(n, place)
     }
 
-    fn unfile(&mut self, item: ItemRef, deadline: Deadline) {
+    fn unfile(&mut self, item: ItemRef, filing: Filing) {
         let n = item.chunk();
         let chunk = self.slab.get_mut(n);
         assert!(
@@ -547,7 +599,7 @@ impl Strata {
         chunk.occupied &= !item.bit();
         let has_room = chunk.vacant().count_ones() == chunk.room_min();
         let (level, bucket, occupied) = (chunk.level, chunk.bucket, chunk.occupied);
-        let is_extended = !is_due(deadline, UnixMillis(chunk.last()));
+        let is_extended = filing.is_extended(chunk.last());
         chunk.extended -= u8::from(is_extended);
         let is_queue = self.piles.is_queue(level, bucket);
         let pile = self.piles.pile(level, bucket);
@@ -1020,11 +1072,13 @@ impl Strata {
 
     /// Asserts that one entry and the index agree: for the tests of whoever keeps the deadlines.
     /// Returns whether the item is counted as extended.
-    pub fn check_item(&self, item: ItemRef, hash: u64, deadline: Deadline) -> bool {
+    pub fn check_item(&self, item: ItemRef, hash: u64, filing: impl Into<Filing>) -> bool {
+        let filing = filing.into();
+        let deadline = filing.deadline;
         assert!(self.contains(item), "the entry's reference is to an item");
         assert_eq!(self.hash(item), hash);
         let chunk = self.slab.get(item.chunk());
-        let is_extended = !is_due(deadline, UnixMillis(chunk.last()));
+        let is_extended = filing.is_extended(chunk.last());
         if self.piles.is_ripe(chunk.level, chunk.bucket) {
             assert!(
                 is_extended || is_due(deadline, self.now),

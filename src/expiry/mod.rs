@@ -87,6 +87,33 @@ pub enum Basis {
     Absolute,
 }
 
+/// When a key is to die, and how that was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// From when on it is dead.
+    pub deadline: Deadline,
+    /// Whether that was said as a span from now or as a moment.
+    pub basis: Basis,
+    /// The deadline moves to so many ms from whenever the key is used; at most
+    /// [`SLIDING_MS_MAX`].
+    pub sliding_ms: Option<u64>,
+}
+
+/// The longest sliding span, in ms: half of what fits 48 bits, so that the way a deadline has slid
+/// fits as well.
+pub const SLIDING_MS_MAX: u64 = (1 << 47) - 1;
+
+impl Term {
+    /// Of a key whose deadline does not move.
+    pub fn new(deadline: Deadline, basis: Basis) -> Term {
+        Term {
+            deadline,
+            basis,
+            sliding_ms: None,
+        }
+    }
+}
+
 /// The deadline a user asks for, or `None` where "invalid expire time" is due: the number of
 /// milliseconds, or the Unix time it leads to, does not fit 64 bits.
 ///

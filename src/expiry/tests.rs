@@ -413,7 +413,7 @@ fn forecasts(world: &mut World, spans: &[i64], k: usize) -> Vec<(usize, usize)> 
     for sample in &samples {
         let (deadline, item) = world.entries[&sample.hash];
         assert_eq!(item, sample.item);
-        forecast.note(sample, deadline);
+        forecast.note(sample, deadline.into(), deadline);
     }
     let by = |at: &UnixMillis| {
         let all = world.by_deadline.iter();

@@ -12,7 +12,8 @@
 //!
 //! A chunk is of one database and one kind. There is an open one for the collections and one for
 //! each [`Stream`] of strings: those of the sweep are of one database for long, those that commands
-//! have kept come from anywhere, and would end the sweep's chunk with every entry.
+//! have kept come from anywhere, and would end the sweep's chunk with every entry. Keys with a
+//! sliding TTL have two open chunks of their own.
 //!
 //! Long strings are not copied; they have a chunk of their own, which shares their bytes with the
 //! keyspace.
@@ -26,7 +27,8 @@ use bytes::Bytes;
 
 use super::format::{
     self, Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_LIBRARIES,
-    KIND_STRINGS, LibraryRecord, PartRecord, SHARED_BYTES_MIN, StringRecord,
+    KIND_SLIDING_COLLECTIONS, KIND_SLIDING_STRINGS, KIND_STRINGS, LibraryRecord, PartRecord,
+    SHARED_BYTES_MIN, StringRecord,
 };
 use crate::value::{Kind, StringRef};
 
@@ -64,6 +66,8 @@ pub struct Head<'a> {
     pub key: &'a [u8],
     /// Its deadline in Unix ms.
     pub deadline: Option<i64>,
+    /// The span by which that slides, in ms.
+    pub sliding_ms: Option<u64>,
 }
 
 /// Encodes the entries of one snapshot.
@@ -73,6 +77,9 @@ pub struct Encoder {
     strings: [Option<ChunkWriter>; 2],
     /// The open chunk of collections.
     collections: Option<ChunkWriter>,
+    /// The open chunks of strings and of collections whose deadlines slide.
+    sliding_strings: Option<ChunkWriter>,
+    sliding_collections: Option<ChunkWriter>,
     /// The elements of the part that has begun.
     elements: Elements,
     /// They have deadlines.
@@ -91,24 +98,37 @@ impl Encoder {
         is_edited: bool,
         share: impl FnOnce() -> Option<Bytes>,
     ) -> usize {
-        let Head { db, key, deadline } = head;
+        let Head {
+            db,
+            key,
+            deadline,
+            sliding_ms,
+        } = head;
         self.output.count(deadline);
         if value.len() >= SHARED_BYTES_MIN
             && let Some(shared) = share()
         {
-            let chunk = Chunk::of_string(db, key, deadline, shared, is_edited);
+            let ends = (deadline, sliding_ms);
+            let chunk = Chunk::of_string(db, key, ends, shared, is_edited);
             self.output.add(chunk);
             return 0;
         }
         let bytes = key.len() + value.len() + 32;
-        let open = &mut self.strings[stream as usize];
-        let chunk = self.output.make_room(open, KIND_STRINGS, db, bytes);
-        chunk.push(&StringRecord {
+        let record = StringRecord {
             key,
             deadline,
             value,
             is_edited,
-        });
+        };
+        if let Some(ms) = sliding_ms {
+            let open = &mut self.sliding_strings;
+            let chunk = self.output.make_room(open, KIND_SLIDING_STRINGS, db, bytes);
+            chunk.push((ms, &record));
+        } else {
+            let open = &mut self.strings[stream as usize];
+            let chunk = self.output.make_room(open, KIND_STRINGS, db, bytes);
+            chunk.push(&record);
+        }
         bytes
     }
 
@@ -161,17 +181,26 @@ impl Encoder {
         };
         if self.elements.copied().is_none() {
             // After those before it: parts stand in order.
-            self.output.close(self.collections.take());
-            let chunk = Chunk::of_part(head.db, &record, &self.elements);
+            let open = match head.sliding_ms {
+                Some(_) => &mut self.sliding_collections,
+                None => &mut self.collections,
+            };
+            self.output.close(open.take());
+            let chunk = Chunk::of_part(head.db, &record, head.sliding_ms, &self.elements);
             self.output.add(chunk);
             return Some(0);
         }
         let bytes = record.key.len() + record.elements.len() + 48;
-        let open = &mut self.collections;
-        let chunk = self
-            .output
-            .make_room(open, KIND_COLLECTIONS, head.db, bytes);
-        chunk.push(record);
+        let output = &mut self.output;
+        if let Some(ms) = head.sliding_ms {
+            let (open, kind) = (&mut self.sliding_collections, KIND_SLIDING_COLLECTIONS);
+            let chunk = output.make_room(open, kind, head.db, bytes);
+            chunk.push((ms, record));
+        } else {
+            let open = &mut self.collections;
+            let chunk = output.make_room(open, KIND_COLLECTIONS, head.db, bytes);
+            chunk.push(record);
+        }
         Some(bytes)
     }
 
@@ -193,7 +222,13 @@ impl Encoder {
     /// Finishes the open chunks; the footer, which comes after all chunks.
     pub fn finish(&mut self) -> Footer {
         let [swept, kept] = &mut self.strings;
-        for open in [swept, kept, &mut self.collections] {
+        for open in [
+            swept,
+            kept,
+            &mut self.collections,
+            &mut self.sliding_strings,
+            &mut self.sliding_collections,
+        ] {
             self.output.close(open.take());
         }
         self.output.footer.clone()

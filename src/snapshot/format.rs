@@ -7,8 +7,8 @@
 //!          4  length of the body in bytes, at most 64 KiB
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
-//! chunk    1  kind: 1 strings, 2 collections, 131 libraries of functions; bit 7 set: a reader
-//!             that does not know the kind may skip it
+//! chunk    1  kind: 1 strings, 2 collections, 4 and 5 the same of keys with a sliding TTL, 131
+//!             libraries of functions; bit 7 set: a reader that does not know the kind may skip it
 //!          1  flags: bit 0 is reserved for compression; any other bit set is refused
 //!          2  number of the database
 //!          4  length of the payload in bytes, at most 4 MiB
@@ -28,6 +28,8 @@
 //! backed by bytes. A string larger than a chunk has a chunk of its own, whose payload may then be
 //! as long as the longest strings.
 //!
+//! In chunks of kinds 4 and 5 the sliding span, in ms, stands before each record.
+//!
 //! A large collection is a sequence of records with the same key, its parts, which may be spread
 //! over chunks but stand in order; other records may come between them. How a collection was kept
 //! in memory is not told: a reader chooses by its own settings.
@@ -37,7 +39,8 @@
 //!
 //! Compatibility: a reader refuses a file whose second version number is beyond its own, unknown
 //! flags, and unknown kinds without bit 7. Files of older versions are read forever. Version 1 had
-//! no collections, version 2 no deadlines of fields, version 3 no streams.
+//! no collections, version 2 no deadlines of fields, version 3 no streams. Kinds 4 and 5 came
+//! later: a file without such keys is read by whoever reads version 4.
 //!
 //! bincode ended with version 2.0.1; it is used in this file alone, so that it can be replaced.
 
@@ -49,6 +52,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 use bytes::Bytes;
 
 use crate::config::BULK_BYTES_MAX;
+use crate::expiry::SLIDING_MS_MAX;
 use crate::value::{Kind, StringRef};
 
 /// First bytes of a snapshot.
@@ -73,6 +77,10 @@ pub const PAYLOAD_GOAL: usize = 256 * 1024;
 pub const KIND_STRINGS: u8 = 1;
 /// Kind of a chunk of parts of collections.
 pub const KIND_COLLECTIONS: u8 = 2;
+/// Kind of a chunk of strings, each behind the span by which its deadline slides.
+pub const KIND_SLIDING_STRINGS: u8 = 4;
+/// Kind of a chunk of parts of collections, each behind the same.
+pub const KIND_SLIDING_COLLECTIONS: u8 = 5;
 /// Kind of a chunk of libraries. A reader that knows none skips it.
 pub const KIND_LIBRARIES: u8 = KIND_SKIPPABLE | 3;
 /// Kind of the footer.
@@ -413,7 +421,10 @@ pub fn read_chunk_start(start: &[u8; CHUNK_START]) -> Result<ChunkStart, Fault> 
         records: u32_at(start, 8),
         crc: u32_at(start, 12),
     };
-    let is_known = matches!(chunk.kind, KIND_STRINGS | KIND_COLLECTIONS);
+    let is_known = matches!(
+        chunk.kind,
+        KIND_STRINGS | KIND_COLLECTIONS | KIND_SLIDING_STRINGS | KIND_SLIDING_COLLECTIONS
+    );
     if !is_known && chunk.kind & KIND_SKIPPABLE == 0 {
         return Err(Fault::UnknownKind(chunk.kind));
     }
@@ -447,7 +458,8 @@ pub fn check_payload(start: &[u8; CHUNK_START], payload: &[u8]) -> Result<(), Fa
 }
 
 /// The records of a payload: [`StringRecord`]s of [`KIND_STRINGS`], [`PartRecord`]s of
-/// [`KIND_COLLECTIONS`], [`LibraryRecord`]s of [`KIND_LIBRARIES`].
+/// [`KIND_COLLECTIONS`], [`LibraryRecord`]s of [`KIND_LIBRARIES`]; pairs of a span and such a
+/// record of [`KIND_SLIDING_STRINGS`] and [`KIND_SLIDING_COLLECTIONS`].
 pub struct Records<'a, T> {
     payload: &'a [u8],
     left: u32,
@@ -489,6 +501,46 @@ impl<'a, T: BorrowDecode<'a, ()>> Iterator for Records<'a, T> {
             }
         }
     }
+}
+
+/// A record with the span by which its key's deadline slides, in ms, if it does.
+pub type Stated<T> = (Option<u64>, T);
+
+/// The records of strings or of parts, of whichever kind their chunk is. `deadline` is that of a
+/// record, in Unix ms.
+fn stated<'a, T: BorrowDecode<'a, ()> + 'a>(
+    chunk: ChunkStart,
+    payload: &'a [u8],
+    deadline: fn(&T) -> Option<i64>,
+) -> Box<dyn Iterator<Item = Result<Stated<T>, Fault>> + 'a> {
+    if !matches!(chunk.kind, KIND_SLIDING_STRINGS | KIND_SLIDING_COLLECTIONS) {
+        let records = Records::<T>::new(payload, chunk.records);
+        return Box::new(records.map(|record| record.map(|record| (None, record))));
+    }
+    let records = Records::<(u64, T)>::new(payload, chunk.records);
+    Box::new(records.map(move |record| {
+        let (ms, record) = record?;
+        if !(1..=SLIDING_MS_MAX).contains(&ms) || deadline(&record).is_none() {
+            return Err(Fault::BadRecord);
+        }
+        Ok((Some(ms), record))
+    }))
+}
+
+/// The strings of a chunk of [`KIND_STRINGS`] or [`KIND_SLIDING_STRINGS`].
+pub fn strings<'a>(
+    chunk: ChunkStart,
+    payload: &'a [u8],
+) -> impl Iterator<Item = Result<Stated<StringRecord<'a>>, Fault>> {
+    stated(chunk, payload, |record: &StringRecord<'_>| record.deadline)
+}
+
+/// The parts of a chunk of [`KIND_COLLECTIONS`] or [`KIND_SLIDING_COLLECTIONS`].
+pub fn parts<'a>(
+    chunk: ChunkStart,
+    payload: &'a [u8],
+) -> impl Iterator<Item = Result<Stated<PartRecord<'a>>, Fault>> {
+    stated(chunk, payload, |record: &PartRecord<'_>| record.deadline)
 }
 
 /// A chunk being filled, header included.
@@ -583,12 +635,14 @@ impl Chunk {
     pub fn of_string(
         db: u16,
         key: &[u8],
-        deadline: Option<i64>,
+        (deadline, sliding_ms): (Option<i64>, Option<u64>),
         value: Bytes,
         is_edited: bool,
     ) -> Chunk {
-        let mut writer = ChunkWriter::small(KIND_STRINGS, db, key.len());
+        let kind = sliding_ms.map_or(KIND_STRINGS, |_| KIND_SLIDING_STRINGS);
+        let mut writer = ChunkWriter::small(kind, db, key.len());
         let buffer = &mut writer.buffer;
+        sliding_ms.iter().for_each(|ms| encode(ms, buffer));
         encode(key, buffer);
         encode(deadline, buffer);
         encode(value.len() as u64, buffer);
@@ -599,9 +653,16 @@ impl Chunk {
 
     /// A chunk of a single part of a collection, as [`ChunkWriter::push`] would write its record;
     /// with these elements in the place of the record's.
-    pub fn of_part(db: u16, record: &PartRecord<'_>, elements: &Elements) -> Chunk {
-        let mut writer = ChunkWriter::small(KIND_COLLECTIONS, db, record.key.len());
+    pub fn of_part(
+        db: u16,
+        record: &PartRecord<'_>,
+        sliding_ms: Option<u64>,
+        elements: &Elements,
+    ) -> Chunk {
+        let kind = sliding_ms.map_or(KIND_COLLECTIONS, |_| KIND_SLIDING_COLLECTIONS);
+        let mut writer = ChunkWriter::small(kind, db, record.key.len());
         let buffer = &mut writer.buffer;
+        sliding_ms.iter().for_each(|ms| encode(ms, buffer));
         encode(record.key, buffer);
         encode(record.deadline, buffer);
         encode(record.kind, buffer);
@@ -708,7 +769,7 @@ mod tests {
                 let shared = bytes_of(Chunk::of_string(
                     3,
                     b"key",
-                    deadline,
+                    (deadline, None),
                     value.clone(),
                     is_edited,
                 ));
@@ -746,7 +807,7 @@ mod tests {
             writer.push(&record);
             let copied = bytes_of(writer.finish());
             assert!(
-                copied == bytes_of(Chunk::of_part(3, &record, &shared)),
+                copied == bytes_of(Chunk::of_part(3, &record, None, &shared)),
                 "{lens:?}"
             );
         }

@@ -17,12 +17,12 @@ use bytes::Bytes;
 
 use super::format::{
     self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
-    KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_STRINGS, LibraryRecord, PartRecord, Records,
-    STREAM, StringRecord, Strings,
+    KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_SLIDING_COLLECTIONS, KIND_SLIDING_STRINGS,
+    KIND_STRINGS, LibraryRecord, PartRecord, Records, STREAM, Stated, StringRecord, Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{Basis, Deadline, Term, is_due};
 use crate::store::Keyspace;
 use crate::store::entry::{Form, INLINE_MAX, NewValue};
 use crate::value::{Value, stream};
@@ -387,8 +387,8 @@ impl Loader {
             loaded: &mut self.loaded,
         };
         let (volatile, fault) = match chunk.kind {
-            KIND_STRINGS => target.strings(payload, chunk.records),
-            KIND_COLLECTIONS => target.collections(payload, chunk.records),
+            KIND_STRINGS | KIND_SLIDING_STRINGS => target.strings(chunk, payload),
+            KIND_COLLECTIONS | KIND_SLIDING_COLLECTIONS => target.collections(chunk, payload),
             KIND_LIBRARIES => {
                 let records = Records::<LibraryRecord<'_>>::new(payload, chunk.records);
                 let codes: Result<Vec<_>, _> = records
@@ -423,14 +423,15 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// Loads strings; how many have a deadline, and what was wrong.
-    fn strings(&mut self, payload: &[u8], records: u32) -> (u64, Option<Fault>) {
+    fn strings(&mut self, chunk: ChunkStart, payload: &[u8]) -> (u64, Option<Fault>) {
         let (mut volatile, mut fault) = (0, None);
-        let mut batch: Vec<(u64, StringRecord<'_>)> = Vec::with_capacity(BATCH);
-        for record in Records::<StringRecord<'_>>::new(payload, records) {
+        let mut batch: Vec<(u64, Stated<StringRecord<'_>>)> = Vec::with_capacity(BATCH);
+        for record in format::strings(chunk, payload) {
             match record {
-                Ok(record) => {
+                Ok((sliding_ms, record)) => {
                     volatile += u64::from(record.deadline.is_some());
-                    batch.push((self.keyspace.look_ahead(self.db, record.key), record));
+                    let hash = self.keyspace.look_ahead(self.db, record.key);
+                    batch.push((hash, (sliding_ms, record)));
                 }
                 Err(error) => fault = Some(error),
             }
@@ -447,11 +448,11 @@ impl Target<'_> {
     }
 
     /// Loads parts of collections; how many have a deadline, and what was wrong.
-    fn collections(&mut self, payload: &[u8], records: u32) -> (u64, Option<Fault>) {
+    fn collections(&mut self, chunk: ChunkStart, payload: &[u8]) -> (u64, Option<Fault>) {
         let (mut volatile, mut fault) = (0, None);
-        for record in Records::<PartRecord<'_>>::new(payload, records) {
+        for record in format::parts(chunk, payload) {
             let result = record.and_then(|record| {
-                volatile += u64::from(record.deadline.is_some());
+                volatile += u64::from(record.1.deadline.is_some());
                 self.part(&record)
             });
             if let Err(error) = result {
@@ -468,8 +469,18 @@ impl Target<'_> {
         (self.options.keeps_expired || !is_dead).then_some(deadline)
     }
 
-    fn part(&mut self, record: &PartRecord<'_>) -> Result<(), Fault> {
-        let Some(deadline) = self.deadline(record.deadline) else {
+    /// The terms of a key; none if it is dead and not to be loaded. What stands in a file is a
+    /// moment.
+    fn term(&self, unix_ms: Option<i64>, sliding_ms: Option<u64>) -> Option<Option<Term>> {
+        let term = |deadline| Term {
+            sliding_ms,
+            ..Term::new(deadline, Basis::Absolute)
+        };
+        Some(self.deadline(unix_ms)?.map(term))
+    }
+
+    fn part(&mut self, (sliding_ms, record): &Stated<PartRecord<'_>>) -> Result<(), Fault> {
+        let Some(term) = self.term(record.deadline, *sliding_ms) else {
             self.loaded.expired += u64::from(record.part == 0);
             return Ok(());
         };
@@ -487,9 +498,9 @@ impl Target<'_> {
         let key = (hash, record.key);
         // Of parts with deadlines the first that has a living field makes the hash.
         if record.part == 0 || (is_dated && !self.keyspace.has(self.db, key)) {
-            let was_there =
-                self.keyspace
-                    .begin_collection(self.db, key, kind, deadline, self.reading);
+            let was_there = self
+                .keyspace
+                .begin_collection(self.db, key, kind, term, self.reading);
             self.loaded.keys += 1;
             self.loaded.duplicates += u64::from(was_there);
         }
@@ -528,8 +539,8 @@ impl Target<'_> {
         Ok((kept, deadlines))
     }
 
-    fn string(&mut self, hash: u64, record: &StringRecord<'_>) {
-        let Some(deadline) = self.deadline(record.deadline) else {
+    fn string(&mut self, hash: u64, (sliding_ms, record): &Stated<StringRecord<'_>>) {
+        let Some(term) = self.term(record.deadline, *sliding_ms) else {
             self.loaded.expired += 1;
             return;
         };
@@ -549,7 +560,7 @@ impl Target<'_> {
             self.db,
             (hash, record.key),
             (form, value),
-            deadline,
+            term,
             self.reading,
         );
         self.loaded.keys += 1;
@@ -642,18 +653,18 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
             }
         };
         match chunk.kind {
-            KIND_STRINGS => {
-                for record in Records::<StringRecord<'_>>::new(payload, chunk.records) {
+            KIND_STRINGS | KIND_SLIDING_STRINGS => {
+                for record in format::strings(chunk, payload) {
                     match record {
-                        Ok(record) => count(record.deadline, true),
+                        Ok((_, record)) => count(record.deadline, true),
                         Err(error) => fault = Some(error),
                     }
                 }
             }
-            KIND_COLLECTIONS => {
-                for record in Records::<PartRecord<'_>>::new(payload, chunk.records) {
-                    match record.and_then(|record| check_part(&record).map(|()| record)) {
-                        Ok(record) => count(record.deadline, record.part == 0),
+            KIND_COLLECTIONS | KIND_SLIDING_COLLECTIONS => {
+                for record in format::parts(chunk, payload) {
+                    match record.and_then(|record| check_part(&record.1).map(|()| record)) {
+                        Ok((_, record)) => count(record.deadline, record.part == 0),
                         Err(error) => fault = Some(error),
                     }
                 }

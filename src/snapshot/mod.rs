@@ -258,6 +258,7 @@ impl Job {
             db,
             key: slot.key(),
             deadline: deadline.map(|deadline| reading.to_wall(deadline.0)),
+            sliding_ms: slot.sliding_ms(),
         };
         let Some(value) = slot.string() else {
             return self.encode_collection(head, slot, reading);
@@ -274,6 +275,7 @@ impl Job {
                 db: head.db,
                 key: head.key.into(),
                 deadline: head.deadline,
+                sliding_ms: head.sliding_ms,
                 frozen,
                 part: 0,
                 element: 0,
@@ -330,6 +332,7 @@ struct Unfolding {
     key: Box<[u8]>,
     /// Unix ms.
     deadline: Option<i64>,
+    sliding_ms: Option<u64>,
     frozen: Frozen,
     /// Number of the next part.
     part: u32,
@@ -344,6 +347,7 @@ impl Unfolding {
             db: self.db,
             key: &self.key,
             deadline: self.deadline,
+            sliding_ms: self.sliding_ms,
         }
     }
 

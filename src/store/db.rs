@@ -16,8 +16,8 @@ use super::members;
 use super::preimages::Cut;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
-use crate::expiry::index::{Coming, ItemRef, Refile, Strata};
-use crate::expiry::{ALL_LIVE, Basis, Deadline};
+use crate::expiry::index::{Coming, Filing, ItemRef, Refile, Strata};
+use crate::expiry::{ALL_LIVE, Term};
 use crate::value::Value;
 
 /// What happens to a deadline when a value is written.
@@ -27,8 +27,8 @@ pub enum Ttl {
     Drop,
     /// The key keeps what it has.
     Keep,
-    /// The key dies then, which was said as a span or as a moment.
-    At(Deadline, Basis),
+    /// The key dies then.
+    At(Term),
 }
 
 /// What an index files.
@@ -81,8 +81,8 @@ impl Db {
     }
 
     fn unfile(&mut self, slot: &Slot) {
-        if let Some((deadline, item)) = slot.filed() {
-            self.index.remove(item, deadline);
+        if let Some((filing, item)) = slot.filed() {
+            self.index.remove(item, filing);
         }
         if let Some((deadline, item)) = members::filed(slot) {
             self.members.remove(item, deadline);
@@ -106,10 +106,10 @@ impl Db {
     }
 
     /// Adds a key that is not there.
-    pub fn insert(&mut self, hash: u64, parts: Parts<'_>, deadline: Option<(Deadline, Basis)>) {
-        let expiry = deadline.map(|(deadline, basis)| {
-            let item = self.index.insert(hash, deadline);
-            Expiry::new(deadline, basis, item)
+    pub fn insert(&mut self, hash: u64, parts: Parts<'_>, term: Option<Term>) {
+        let expiry = term.map(|term| {
+            let item = self.index.insert(hash, Filing::from(term));
+            Expiry::new(term, item)
         });
         self.table
             .insert(hash, Slot::new(hash, Parts { expiry, ..parts }));
@@ -117,8 +117,10 @@ impl Db {
 
     /// Adds an entry made elsewhere under its own deadlines; its back-references are renewed.
     pub fn insert_slot(&mut self, hash: u64, mut slot: Slot) {
-        if let Some(deadline) = slot.deadline() {
-            slot.set_item(self.index.insert(hash, deadline));
+        if let Some(expiry) = slot.expiry() {
+            let term = expiry.term();
+            let item = self.index.insert(hash, Filing::from(term));
+            slot.set_expiry(Some(Expiry::new(term, item)));
         }
         if let Some((deadline, _)) = members::filed(&slot) {
             let item = self.members.insert(hash, deadline);
@@ -144,15 +146,16 @@ impl Db {
             (old, Ttl::Keep) => old,
             (None, Ttl::Drop) => None,
             (Some(old), Ttl::Drop) => {
-                self.index.remove(old.item, old.deadline);
+                self.index.remove(old.item, old.filing());
                 None
             }
-            (None, Ttl::At(new, basis)) => {
-                Some(Expiry::new(new, basis, self.index.insert(hash, new)))
+            (None, Ttl::At(term)) => {
+                let item = self.index.insert(hash, Filing::from(term));
+                Some(Expiry::new(term, item))
             }
-            (Some(old), Ttl::At(new, basis)) => {
-                let item = self.index.change(old.item, old.deadline, new);
-                Some(Expiry::new(new, basis, item))
+            (Some(old), Ttl::At(term)) => {
+                let item = self.index.change(old.item, old.filing(), term);
+                Some(Expiry::new(term, item))
             }
         };
         let parts = Parts { expiry, ..parts };
@@ -207,33 +210,23 @@ impl Db {
         }
     }
 
-    /// Changes the deadline of a key that was just found, and keeps its sliding span.
-    pub fn set_deadline(
-        &mut self,
-        cut: &mut Cut,
-        (hash, place): (u64, Place),
-        deadline: Option<(Deadline, Basis)>,
-    ) {
+    /// Gives a key that was just found another deadline, or none.
+    pub fn set_term(&mut self, cut: &mut Cut, (hash, place): (u64, Place), term: Option<Term>) {
         let slot = self.table.at_mut(place);
         Db::preserve(cut, self.cut_number, slot);
-        match (slot.expiry(), deadline) {
+        match (slot.expiry(), term) {
             (None, None) => {}
             (Some(old), None) => {
-                self.index.remove(old.item, old.deadline);
+                self.index.remove(old.item, old.filing());
                 slot.set_expiry(None);
             }
-            (None, Some((deadline, basis))) => {
-                let item = self.index.insert(hash, deadline);
-                slot.set_expiry(Some(Expiry::new(deadline, basis, item)));
+            (None, Some(term)) => {
+                let item = self.index.insert(hash, Filing::from(term));
+                slot.set_expiry(Some(Expiry::new(term, item)));
             }
-            (Some(old), Some((deadline, basis))) => {
-                let item = self.index.change(old.item, old.deadline, deadline);
-                slot.set_expiry(Some(Expiry {
-                    deadline,
-                    item,
-                    basis,
-                    sliding_ms: old.sliding_ms,
-                }));
+            (Some(old), Some(term)) => {
+                let item = self.index.change(old.item, old.filing(), term);
+                slot.set_expiry(Some(Expiry::new(term, item)));
             }
         }
     }
@@ -311,10 +304,15 @@ impl Db {
         else {
             return;
         };
-        let Some(deadline) = slot.deadline() else {
+        let Some(expiry) = slot.expiry() else {
             return;
         };
-        slot.set_item(self.index.refile(item, deadline));
+        let term = expiry.term();
+        if expiry.slid_ms > 0 {
+            self.index.change(item, expiry.filing(), term);
+        }
+        let item = self.index.refile(item, term);
+        slot.set_expiry(Some(Expiry::new(term, item)));
     }
 
     /// Checks that index and table agree; for tests.
@@ -331,9 +329,9 @@ impl Db {
         let mut walk = super::table::Walk::default();
         while !walk.is_done() {
             self.table.walk(&mut walk, usize::MAX / 2, |slot| {
-                if let Some((deadline, item)) = slot.filed() {
+                if let Some((filing, item)) = slot.filed() {
                     volatile += 1;
-                    sum += i128::from(deadline.0.0);
+                    sum += i128::from(filing.deadline.0.0);
                     assert!(
                         self.index.contains(item),
                         "an entry names an item that is not there"

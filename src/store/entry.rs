@@ -6,7 +6,7 @@
 //!
 //! entry   0 shape  1 epoch  2-3 access clock  4 key length  5 value length      (narrow, 6 bytes)
 //!         0 shape  1 epoch  2-3 access clock  4-7 key length  8-11 value length (wide, 12 bytes)
-//!         expiry, 10 bytes, or 19 if long: only of a volatile key
+//!         expiry, 10 bytes, or 25 if long: only of a volatile key
 //!         key bytes
 //!         bytes of a string or a small collection, or the 8-byte address of a boxed Value
 //!
@@ -16,11 +16,15 @@
 //! expiry  0-5 deadline, ms: bits 45..0 of 48; 46 is free; 47 is set if it was given as a moment
 //!         6-9 back-reference into the index                                      (10 bytes)
 //!         0-7 deadline, ms  8-13 sliding span, ms, or zero  14 one if given as a moment
-//!         15-18 back-reference into the index                                    (long, 19 bytes)
+//!         15-20 how far the deadline has slid, ms  21-24 back-reference          (long, 25 bytes)
 //! ```
 //!
 //! A deadline takes the long form from 2^46 ms on, which is in the year 4199, and if the key has a
 //! sliding span. So what few keys have costs the others nothing.
+//!
+//! A key with a sliding span gets a new deadline whenever it is used. That writes the entry alone:
+//! the index believes in the deadline it was told, which is as far before the real one as that has
+//! slid, and finds out when the key comes up.
 //!
 //! The access clock counts seconds and wraps after 18.2 hours: enough to tell which of two keys in
 //! use was used longer ago. Its 16 bits are all there is for that: three bytes would put a 16-byte
@@ -46,8 +50,8 @@ use std::ptr;
 use std::rc::Rc;
 
 use crate::clock::UnixMillis;
-use crate::expiry::index::ItemRef;
-use crate::expiry::{Basis, Deadline};
+use crate::expiry::index::{Filing, ItemRef};
+use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Term};
 use crate::value::packed::Buffer;
 use crate::value::{Kind, Value, size_class};
 
@@ -61,10 +65,11 @@ const NARROW_HEADER: usize = 6;
 const WIDE_HEADER: usize = 12;
 const ITEM_BYTES: usize = 4;
 const EXPIRY_BYTES: usize = 6 + ITEM_BYTES;
-const LONG_EXPIRY_BYTES: usize = 8 + 6 + 1 + ITEM_BYTES;
-/// Where the sliding span and the basis are in a long expiry.
+const LONG_EXPIRY_BYTES: usize = 8 + 6 + 1 + 6 + ITEM_BYTES;
+/// Where the sliding span, the basis and the way slid are in a long expiry.
 const SPAN_AT: usize = 8;
 const BASIS_AT: usize = SPAN_AT + 6;
+const SLID_AT: usize = BASIS_AT + 1;
 /// A deadline from here on, or before the epoch, takes the long form.
 const FAR_MS: i64 = 1 << 46;
 const DEADLINE_MASK: u64 = FAR_MS as u64 - 1;
@@ -83,9 +88,6 @@ pub const INLINE_MAX: usize = 16 * 1024 - 1;
 /// The longest collection kept inside its entry, in bytes: a list of one chunk of the largest size
 /// there is.
 pub const SMALL_MAX: usize = 64 * 1024;
-
-/// The longest sliding span, in ms.
-pub const SLIDING_MS_MAX: u64 = (1 << 48) - 1;
 
 /// What the bytes of a value are. A collection is dated if it has members or fields that have
 /// deadlines, or had.
@@ -186,6 +188,8 @@ impl Form {
 pub struct Expiry {
     /// From when on it is dead.
     pub deadline: Deadline,
+    /// How far the deadline has slid since the index was told of it, in ms.
+    pub slid_ms: u64,
     /// Where the index has filed it.
     pub item: ItemRef,
     /// Whether the deadline was given as a span from then on or as a moment.
@@ -196,13 +200,31 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// That of a key whose deadline does not move.
-    pub fn new(deadline: Deadline, basis: Basis, item: ItemRef) -> Expiry {
+    /// That of a key which the index has just been told of.
+    pub fn new(term: Term, item: ItemRef) -> Expiry {
         Expiry {
-            deadline,
+            deadline: term.deadline,
+            slid_ms: 0,
             item,
-            basis,
-            sliding_ms: None,
+            basis: term.basis,
+            sliding_ms: term.sliding_ms,
+        }
+    }
+
+    /// What of it was said.
+    pub fn term(&self) -> Term {
+        Term {
+            deadline: self.deadline,
+            basis: self.basis,
+            sliding_ms: self.sliding_ms,
+        }
+    }
+
+    /// What the index knows of it.
+    pub fn filing(&self) -> Filing {
+        Filing {
+            deadline: Deadline(self.deadline.0.plus(-(self.slid_ms as i64))),
+            slides: self.sliding_ms.is_some(),
         }
     }
 
@@ -418,6 +440,7 @@ unsafe fn write_expiry(at: *mut u8, shape: u8, expiry: Expiry) {
             assert!(span <= SLIDING_MS_MAX && expiry.sliding_ms != Some(0));
             write_u48(at.add(SPAN_AT), span);
             at.add(BASIS_AT).write(is_absolute.into());
+            write_u48(at.add(SLID_AT), expiry.slid_ms);
         } else {
             let flags = if is_absolute { ABSOLUTE } else { 0 };
             write_u48(at, ms | u64::from(flags) << 32);
@@ -637,9 +660,14 @@ impl Slot {
         Some(ItemRef(at))
     }
 
-    /// Deadline and back-reference together.
-    pub fn filed(&self) -> Option<(Deadline, ItemRef)> {
-        self.deadline().zip(self.item())
+    /// What the index knows of the deadline, and the back-reference.
+    #[inline]
+    pub fn filed(&self) -> Option<(Filing, ItemRef)> {
+        if self.shape() & LONG != 0 {
+            let expiry = self.expiry()?;
+            return Some((expiry.filing(), expiry.item));
+        }
+        Some((self.deadline()?.into(), self.item()?))
     }
 
     /// Whether the deadline of a volatile key was given as a span or as a moment.
@@ -676,10 +704,48 @@ impl Slot {
         Some(span).filter(|&span| span > 0)
     }
 
+    /// Moves the deadline of a key that has a sliding span to one span from `now`, if that is
+    /// later; reads do this too. True if it moved.
+    #[inline(always)]
+    pub fn slide(&self, now: UnixMillis) -> bool {
+        self.shape() & LONG != 0 && self.slide_from(now)
+    }
+
+    fn slide_from(&self, now: UnixMillis) -> bool {
+        let Some((expiry, span_ms)) = self.expiry().zip(self.sliding_ms()) else {
+            return false;
+        };
+        let deadline = now.plus(span_ms as i64);
+        if deadline <= expiry.deadline.0 {
+            return false;
+        }
+        let slid_ms = expiry.slid_ms + deadline.since(expiry.deadline.0) as u64;
+        let shape = self.shape();
+        // SAFETY: a volatile entry of this shape has a long expiry behind its header, which no
+        // reference covers; slots are not Sync.
+        unsafe {
+            let at = self.at().add(header_bytes(shape));
+            at.cast::<i64>().write_unaligned(deadline.0);
+            write_u48(at.add(SLID_AT), slid_ms);
+        }
+        true
+    }
+
+    fn slid_ms(&self) -> u64 {
+        const BOTH: u8 = VOLATILE | LONG;
+        let shape = self.shape();
+        if shape & BOTH != BOTH {
+            return 0;
+        }
+        // SAFETY: a volatile entry has its expiry just behind the header, here the long one.
+        unsafe { read_u48(self.at().add(header_bytes(shape) + SLID_AT)) }
+    }
+
     /// All that is known of the expiry of a volatile key.
     pub fn expiry(&self) -> Option<Expiry> {
         Some(Expiry {
             deadline: self.deadline()?,
+            slid_ms: self.slid_ms(),
             item: self.item()?,
             basis: self.basis()?,
             sliding_ms: self.sliding_ms(),

@@ -6,6 +6,7 @@ use super::db::{Db, Filed};
 use super::entry::Slot;
 use super::keyspace::Keyspace;
 use super::lag::Removal;
+use super::live::ends_of;
 use super::members;
 use super::members::{Losses, MEMBERS_PER_STEP};
 use crate::clock::{Reading, UnixMillis};
@@ -190,7 +191,8 @@ impl Keyspace {
     }
 
     /// Removes the due keys and fields that reads passed over, and reports them and then the missed
-    /// keys. Called when a command ends, before its changes are published.
+    /// keys and the deadlines that have slid. Called when a command ends, before its changes are
+    /// published.
     #[inline]
     pub fn settle_noted(&mut self, reading: &Reading) {
         let mut noted = self.noted.take();
@@ -219,6 +221,18 @@ impl Keyspace {
             self.changes.record(db, Event::KEY_MISS, &key);
         }
         self.missed.set(missed);
+        let mut slid = self.slid.take();
+        for (db, key) in slid.drain(..) {
+            let slot = self.dbs[db].table.find(self.hash(&key), &key);
+            let expiry = slot.and_then(Slot::expiry);
+            if let Some(expiry) = expiry.filter(|expiry| expiry.sliding_ms.is_some()) {
+                let ends = ends_of(expiry.term(), reading);
+                let command = [b"PEXPIREAT".as_slice(), &key].into_iter();
+                let ends = ends.iter().map(Vec::as_slice);
+                self.effects.record(db, command.chain(ends));
+            }
+        }
+        self.slid.set(slid);
     }
 
     /// Removes the keys that are due now, whom nobody asked for, if there can be no more than

@@ -110,8 +110,11 @@ impl Keyspace {
         let drawn: Vec<(ItemRef, u64)> = samples.iter().map(|s| (s.item, s.hash)).collect();
         self.fetch(db, &drawn);
         for sample in &samples {
-            if let Some(deadline) = self.deadline_of(db, sample.item, sample.hash) {
-                forecast.note(sample, deadline);
+            let Some(slot) = self.slot_of(db, sample.item, sample.hash) else {
+                continue;
+            };
+            if let Some(((filing, _), deadline)) = slot.filed().zip(slot.deadline()) {
+                forecast.note(sample, filing, deadline);
             }
         }
     }

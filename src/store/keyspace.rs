@@ -21,7 +21,7 @@ use super::schedule::Schedule;
 use super::table::Table;
 use crate::clock::{Reading, UnixMillis};
 use crate::config::{BULK_BYTES_MAX, Config};
-use crate::expiry::{Basis, Deadline};
+use crate::expiry::Term;
 use crate::value::Value;
 use crate::value::placement::{Ahead, Placement};
 use crate::value::segmented::Segmented;
@@ -96,6 +96,8 @@ pub struct Keyspace {
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Keys whose deadlines have slid, while effects are heard.
+    pub(super) slid: Cell<Vec<(usize, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
     pub(super) ahead: Cell<Ahead>,
     /// The same of a member or field.
@@ -128,6 +130,7 @@ impl Keyspace {
             sparse_bytes_max: Config::default().hll_sparse_bytes_max as usize,
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
+            slid: Cell::default(),
             missed: Cell::default(),
             ahead: Cell::new(Ahead::NONE),
             member_ahead: Cell::new(Ahead::NONE),
@@ -319,7 +322,7 @@ impl Keyspace {
         db: usize,
         (hash, key): (u64, &[u8]),
         (form, value): (Form, NewValue<'_>),
-        deadline: Option<Deadline>,
+        term: Option<Term>,
         reading: &Reading,
     ) -> bool {
         let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
@@ -340,8 +343,7 @@ impl Keyspace {
         } = self;
         let was_there =
             dbs[db].remove_by(Some(cut), graveyard, hash, |slot| slot.key() == key, |_| {});
-        let deadline = deadline.map(|deadline| (deadline, Basis::Absolute));
-        dbs[db].insert(hash, parts, deadline);
+        dbs[db].insert(hash, parts, term);
         schedule.note(db);
         was_there
     }

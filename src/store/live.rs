@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use super::change::Event;
 use super::collection::{hash_of, len_of};
@@ -17,7 +17,7 @@ use super::lag::Removal;
 use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Basis, Deadline, expiretime_ms, is_due};
+use crate::expiry::{Basis, Deadline, Term, expiretime_ms, is_due};
 use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
 use crate::value::{Kind, StringRef, Value};
@@ -84,11 +84,13 @@ impl Live<'_> {
         self.space.effects.record(self.db, args);
     }
 
-    /// The same of a command that ends with a deadline, in milliseconds of Unix time.
-    pub fn effect_until<const N: usize>(&mut self, args: [&[u8]; N], deadline: Deadline) {
+    /// The same of a command that ends with a deadline, in milliseconds of Unix time, and with the
+    /// span by which that slides.
+    pub fn effect_until<const N: usize>(&mut self, args: [&[u8]; N], term: Term) {
         if self.is_followed() {
-            let moment = expiretime_ms(deadline, self.reading).to_string();
-            self.effect(args.into_iter().chain([moment.as_bytes()]));
+            let ends = ends_of(term, self.reading);
+            let ends = ends.iter().map(Vec::as_slice);
+            self.effect(args.into_iter().chain(ends));
         }
     }
 
@@ -131,12 +133,14 @@ impl Live<'_> {
     /// Notes that a key is dead, or that fields of it are.
     #[cold]
     pub(super) fn note(&self, hash: u64, slot: &Slot) {
-        let due = slot.filed().filter(|&(at, _)| is_due(at, self.reading.now));
-        let (what, filed) = match due {
-            Some(_) => (Filed::Keys, due),
-            None => (Filed::Members, members::filed(slot)),
+        let now = self.reading.now;
+        let is_due = slot.deadline().is_some_and(|at| is_due(at, now));
+        let (what, item) = if is_due {
+            (Filed::Keys, slot.item())
+        } else {
+            (Filed::Members, members::filed(slot).map(|(_, item)| item))
         };
-        if let Some((_, item)) = filed {
+        if let Some(item) = item {
             let mut noted = self.space.noted.take();
             noted.push(Noted {
                 db: self.db as u16,
@@ -155,9 +159,25 @@ impl Live<'_> {
         if let Some(slot) = found
             && self.is_touching
         {
-            slot.set_clock(self.clock());
+            self.touch(slot);
         }
         found
+    }
+
+    /// Notes that a key is used: its access clock, and its deadline if that slides.
+    #[inline(always)]
+    pub(super) fn touch(&self, slot: &Slot) {
+        slot.set_clock(self.clock());
+        if slot.slide(self.reading.now) && self.is_followed() {
+            self.note_slid(slot);
+        }
+    }
+
+    #[cold]
+    fn note_slid(&self, slot: &Slot) {
+        let mut slid = self.space.slid.take();
+        slid.push((self.db, slot.key().to_vec()));
+        self.space.slid.set(slid);
     }
 
     /// Reads whether and what a key is: counts a hit or a miss, but is no use of it. EXISTS, TYPE.
@@ -233,12 +253,17 @@ impl Live<'_> {
         self.get(key).map(string_of).transpose()
     }
 
-    /// The string at a key, looked at as [`Live::peek`] does.
+    /// The string at a key that a command is about to change: not counted, but used.
     ///
     /// # Errors
     /// WRONGTYPE if it holds something else.
     pub fn peek_string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, CommandError> {
-        self.peek(key).map(string_of).transpose()
+        let Some(slot) = self.peek(key) else {
+            return Ok(None);
+        };
+        let string = string_of(slot)?;
+        self.touch(slot);
+        Ok(Some(string))
     }
 
     /// Where a living key is that a command is about to write; a due one is removed. A write that
@@ -348,6 +373,9 @@ impl Live<'_> {
     ) -> Option<Kind> {
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
+        if let Some(place) = place.filter(|_| ttl == Ttl::Keep) {
+            self.touch(self.space.dbs[self.db].table.at(place));
+        }
         let clock = self.clock();
         let Keyspace {
             dbs,
@@ -370,11 +398,11 @@ impl Live<'_> {
             db.overwrite(cut, graveyard, (hash, place), parts, ttl);
             return Some(old);
         }
-        let deadline = match ttl {
-            Ttl::At(deadline, basis) => Some((deadline, basis)),
+        let term = match ttl {
+            Ttl::At(term) => Some(term),
             Ttl::Drop | Ttl::Keep => None,
         };
-        db.insert(hash, parts, deadline);
+        db.insert(hash, parts, term);
         changes.record(self.db as u16, Event::NEW, key);
         None
     }
@@ -384,12 +412,12 @@ impl Live<'_> {
     pub fn edit_string(&mut self, key: &[u8], len: usize, edit: impl FnOnce(&mut Vec<u8>)) {
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
-        let clock = self.clock();
-        let Keyspace { dbs, cut, .. } = &mut *self.space;
-        let db = &mut dbs[self.db];
-        let number = db.cut_number;
         let mut bytes = Vec::new();
         if let Some(place) = place {
+            self.touch(self.space.dbs[self.db].table.at(place));
+            let Keyspace { dbs, cut, .. } = &mut *self.space;
+            let db = &mut dbs[self.db];
+            let number = db.cut_number;
             let slot = db.table.at_mut(place);
             Db::preserve(cut, number, slot);
             match slot.value_mut() {
@@ -397,7 +425,6 @@ impl Live<'_> {
                     let bytes = own(bytes);
                     make_room(bytes, len);
                     edit(bytes);
-                    slot.set_clock(clock);
                     return;
                 }
                 // Its bytes become the grown string's, unless a reply or a snapshot has them too.
@@ -461,12 +488,31 @@ impl Live<'_> {
         self.peek(key).map(Slot::deadline)
     }
 
+    /// What a key gets that asks for a deadline: the jitter, a share of the span in percent, makes
+    /// it die at a random moment up to that much sooner.
+    pub fn term(&mut self, _key: &[u8], asked: Term, jitter_percent: u8) -> Term {
+        let mut term = asked;
+        let now = self.reading.now;
+        let span_ms = asked.deadline.0.since(now);
+        let most = i128::from(span_ms) * i128::from(jitter_percent) / 100;
+        if most > 0 {
+            // At least a millisecond is left.
+            let most = (most as i64).min(span_ms - 1);
+            let sooner = self.space.rng.random_range(0..=most);
+            term.deadline = Deadline(asked.deadline.0.plus(-sooner));
+        }
+        if asked.basis == Basis::Relative && asked.sliding_ms.is_some() {
+            term.sliding_ms = Some(term.deadline.0.since(now).max(1) as u64);
+        }
+        term
+    }
+
     /// Changes the deadline of a living key; the caller reports the change.
-    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<(Deadline, Basis)>) {
+    pub fn set_term(&mut self, key: &[u8], term: Option<Term>) {
         let hash = self.space.hash(key);
         if let Some(place) = self.settle(hash, key) {
             let Keyspace { dbs, cut, .. } = &mut *self.space;
-            dbs[self.db].set_deadline(cut, (hash, place), deadline);
+            dbs[self.db].set_term(cut, (hash, place), term);
         }
     }
 
@@ -561,6 +607,15 @@ impl Live<'_> {
         let slot = dbs[self.db].table.find_any(rng, is_alive)?;
         Some(slot.key().to_vec())
     }
+}
+
+/// How a command ends that gives a key these terms: when, in Unix ms, and the sliding span.
+pub(super) fn ends_of(term: Term, reading: &Reading) -> Vec<Vec<u8>> {
+    let mut ends = vec![expiretime_ms(term.deadline, reading).to_string().into()];
+    if let Some(ms) = term.sliding_ms {
+        ends.extend([b"SLIDING".to_vec(), ms.to_string().into()]);
+    }
+    ends
 }
 
 /// Bytes of memory of an entry, its value, and its share of the table and of the index.

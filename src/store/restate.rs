@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::collection::{for_each_element, stream_of};
 use super::effect::{Effects, ITEMS_PER_EFFECT};
 use super::entry::Slot;
+use super::live::ends_of;
 use crate::clock::Reading;
 use crate::expiry::expiretime_ms;
 use crate::value::Kind;
@@ -23,9 +24,10 @@ pub fn restate(effects: &mut Effects, db: usize, slot: &Slot, reading: &Reading)
     } else {
         restate_elements(effects, db, slot, reading);
     }
-    if let Some(deadline) = slot.deadline() {
-        let moment = expiretime_ms(deadline, reading).to_string();
-        effects.record(db, [b"PEXPIREAT".as_slice(), key, moment.as_bytes()]);
+    if let Some(expiry) = slot.expiry() {
+        let ends = ends_of(expiry.term(), reading);
+        let command = [b"PEXPIREAT".as_slice(), key].into_iter();
+        effects.record(db, command.chain(ends.iter().map(Vec::as_slice)));
     }
 }
 

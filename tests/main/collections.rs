@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mayfly::clock::Clock;
-use mayfly::expiry::{Basis, Deadline};
+use mayfly::expiry::{Basis, Deadline, Term};
 use mayfly::store::Live;
 use mayfly::store::collection::{hash_of, list_of, set_of, stream_of, zset_of};
 use mayfly::store::entry::Slot;
@@ -229,7 +229,8 @@ fn fill(sim: &mut Sim) -> Vec<(Vec<u8>, Kind, usize)> {
                 }
                 if name == " dying" {
                     let at = live.reading().now.plus(600_000);
-                    live.set_deadline(&key, Some((Deadline(at), Basis::Absolute)));
+                    let term = Term::new(Deadline(at), Basis::Absolute);
+                    live.set_term(&key, Some(term));
                 }
                 keys.push((key, kind, size));
             }
@@ -310,7 +311,7 @@ fn collections_that_change_during_a_save_are_saved_as_they_were() {
                         let reading = sim.engine.reading;
                         sim.engine.keyspace.move_key(0, 2, &key, &reading);
                     }
-                    4 => live(&mut sim).set_deadline(&key, None),
+                    4 => live(&mut sim).set_term(&key, None),
                     _ => change(&mut live(&mut sim), &key, kind, size, &mut rng),
                 }
             }

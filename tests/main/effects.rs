@@ -89,7 +89,8 @@ fn value(slot: &Slot) -> String {
     if slot.kind() != Kind::List {
         elements.sort();
     }
-    format!("{:?} {:?} {elements:?}", slot.kind(), slot.deadline())
+    let ends = (slot.deadline(), slot.sliding_ms());
+    format!("{:?} {ends:?} {elements:?}", slot.kind())
 }
 
 /// A stream, but for when its consumers were seen and their numbers.

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use mayfly::clock::UnixMillis;
 use mayfly::expiry::index::ItemRef;
-use mayfly::expiry::{Basis, Deadline};
+use mayfly::expiry::{Basis, Deadline, SLIDING_MS_MAX, Term};
 use mayfly::store::entry::{
-    Expiry, Form, INLINE_MAX, NewValue, Parts, SLIDING_MS_MAX, SMALL_MAX, Slot, ValueRef, tag,
+    Expiry, Form, INLINE_MAX, NewValue, Parts, SMALL_MAX, Slot, ValueRef, tag,
 };
 use mayfly::store::table::{Table, Walk};
 use mayfly::value::packed::Buffer;
@@ -83,10 +83,11 @@ impl<'a> Bytewise<'a> {
             1 => Some(SLIDING_MS_MAX),
             _ => None,
         };
-        Some(Expiry {
+        let term = Term {
             sliding_ms,
-            ..Expiry::new(Deadline(UnixMillis(ms)), basis, item)
-        })
+            ..Term::new(Deadline(UnixMillis(ms)), basis)
+        };
+        Some(Expiry::new(term, item))
     }
 
     fn entry(&mut self) -> EntryTwin {
@@ -156,7 +157,8 @@ impl EntryTwin {
         assert_eq!(slot.string(), is_string.then_some(self.value.as_slice()));
         assert_eq!(slot.key(), self.key);
         assert_eq!(slot.expiry(), self.expiry);
-        let filed = self.expiry.map(|expiry| (expiry.deadline, expiry.item));
+        assert_eq!(slot.deadline(), self.expiry.map(|expiry| expiry.deadline));
+        let filed = self.expiry.map(|expiry| (expiry.filing(), expiry.item));
         assert_eq!(slot.filed(), filed);
         assert_eq!((slot.epoch(), slot.clock()), (self.epoch, self.clock));
         assert!(slot.allocated_bytes() >= self.key.len() + self.value.len());
@@ -185,6 +187,22 @@ impl EntryTwin {
         }
     }
 
+    /// Uses the key, which has its deadline slide if it has a span for that.
+    fn slide(&mut self, slot: &Slot, now_ms: i64) {
+        let mut moved = false;
+        if let Some(expiry) = &mut self.expiry
+            && let Some(span_ms) = expiry.sliding_ms
+        {
+            let ms = now_ms + span_ms as i64;
+            moved = ms > expiry.deadline.0.0;
+            if moved {
+                expiry.slid_ms += (ms - expiry.deadline.0.0) as u64;
+                expiry.deadline = Deadline(UnixMillis(ms));
+            }
+        }
+        assert_eq!(slot.slide(UnixMillis(now_ms)), moved);
+    }
+
     fn set_value(&mut self, slot: &mut Slot, bytes: Vec<u8>) {
         let Some(value) = slot.value_mut() else {
             assert!(self.boxed.is_none());
@@ -209,7 +227,7 @@ pub fn entry(input: &mut Bytewise<'_>) {
         if input.has_ended() {
             break;
         }
-        match input.byte() % 12 {
+        match input.byte() % 13 {
             0 => {
                 let was_boxed = twin.boxed.is_some();
                 twin = input.entry();
@@ -242,6 +260,7 @@ pub fn entry(input: &mut Bytewise<'_>) {
                 twin.check(&old);
             }
             8 => twin.set_value(&mut slot, input.bytes()),
+            9 => twin.slide(&slot, 1_700_000_000_000 + i64::from(input.byte())),
             _ => twin.splice(&mut slot, input),
         }
         twin.check(&slot);
@@ -483,7 +502,7 @@ mod tests {
     }
 
     fn expiry(ms: i64, basis: Basis) -> Expiry {
-        Expiry::new(Deadline(UnixMillis(ms)), basis, ItemRef(7))
+        Expiry::new(Term::new(Deadline(UnixMillis(ms)), basis), ItemRef(7))
     }
 
     #[test]

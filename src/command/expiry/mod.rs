@@ -69,7 +69,7 @@ const SUBCOMMANDS: &[Row] = &[
         group: Group::Generic,
         since: SINCE,
         complexity: "O(1): some thousands of keys are looked at",
-        summary: "Tells how many keys, and about how many bytes, fall due in coming ranges of time.",
+        summary: "Tells how many keys and about how many bytes fall due in coming ranges of time.",
         args: &[
             DB,
             Arg::new("buckets", ArgKind::Integer)
@@ -152,7 +152,7 @@ const SUBCOMMANDS: &[Row] = &[
         group: Group::Generic,
         since: SINCE,
         complexity: "O(1)",
-        summary: "Stops looking for what is due, for a time or until EXPIRY RESUME; it stays hidden.",
+        summary: "Stops looking for what is due, for a time or until RESUME; it stays hidden.",
         args: &[Arg::new("milliseconds", ArgKind::Integer).optional()],
         subcommands: &[],
         handler: Handler::Engine(pause),

@@ -591,6 +591,7 @@ fn hgetex_option(args: Args<'_>, reading: &Reading) -> Result<(Change, usize), C
         unit,
         basis,
         number,
+        ..
     } = option;
     let deadline = field_deadline(number, unit, basis, "hgetex", reading)?;
     if args.len() < 6 {
@@ -700,6 +701,7 @@ impl HsetexOptions {
                 unit,
                 basis,
                 number,
+                ..
             } = TtlOption::parse(args, i).ok_or_else(wrong_arity)?;
             options.deadline = Some(field_deadline(number, unit, basis, "hsetex", reading)?);
             i += 2;

@@ -8,7 +8,7 @@ use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{self, Basis, Deadline, Unit, is_due};
+use crate::expiry::{self, Basis, Deadline, SLIDING_MS_MAX, Term, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -34,6 +34,8 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("condition", CONDITION)
                 .optional()
                 .since("7.0.0"),
+            JITTER,
+            SLIDING,
         ],
         subcommands: &[],
         handler: Data(expire),
@@ -54,6 +56,8 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("condition", CONDITION)
                 .optional()
                 .since("7.0.0"),
+            JITTER,
+            SLIDING,
         ],
         subcommands: &[],
         handler: Data(pexpire),
@@ -74,6 +78,8 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("condition", CONDITION)
                 .optional()
                 .since("7.0.0"),
+            JITTER,
+            SLIDING_MS,
         ],
         subcommands: &[],
         handler: Data(expireat),
@@ -94,6 +100,8 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("condition", CONDITION)
                 .optional()
                 .since("7.0.0"),
+            JITTER,
+            SLIDING_MS,
         ],
         subcommands: &[],
         handler: Data(pexpireat),
@@ -170,6 +178,17 @@ pub const COMMANDS: &[Row] = &[
     },
 ];
 
+/// By how much a TTL is shortened at random; Redis has no such option.
+pub(in crate::command) const JITTER: Arg = Arg::new("percent", ArgKind::Integer)
+    .token("JITTER")
+    .optional();
+/// That a TTL begins anew with each use; Redis has no such option.
+pub(in crate::command) const SLIDING: Arg = Arg::word("sliding", "SLIDING").optional();
+/// The same with the span by which a moment slides.
+const SLIDING_MS: Arg = Arg::new("sliding-milliseconds", ArgKind::Integer)
+    .token("SLIDING")
+    .optional();
+
 /// When a deadline is changed at all.
 pub(in crate::command) const CONDITION: &[Arg] = &[
     Arg::word("nx", "NX"),
@@ -177,6 +196,77 @@ pub(in crate::command) const CONDITION: &[Arg] = &[
     Arg::word("gt", "GT"),
     Arg::word("lt", "LT"),
 ];
+
+/// What may follow the number of a TTL: the percentage by which it is shortened at random, and that
+/// it begins anew with each use. Numbers are not read yet.
+#[derive(Clone, Copy, Default)]
+pub struct Extras<'a> {
+    jitter: Option<&'a [u8]>,
+    sliding: Option<Sliding<'a>>,
+}
+
+/// By what a deadline slides.
+#[derive(Clone, Copy)]
+enum Sliding<'a> {
+    /// The TTL itself.
+    Ttl,
+    /// So many ms, as a moment has no length.
+    Millis(&'a [u8]),
+}
+
+/// Terms that a command asks for, and the percentage of jitter.
+pub type Asked = (Term, u8);
+
+const JITTER_OUT_OF_RANGE: CommandError =
+    CommandError::text("ERR jitter must be between 0 and 100 percent inclusive");
+
+impl<'a> Extras<'a> {
+    /// Takes the option at argument `i`; how many arguments it has, its name included, none if it
+    /// is another.
+    pub fn take(&mut self, args: Args<'a>, i: usize, basis: Basis) -> Option<usize> {
+        if args.is(i, "jitter") && self.jitter.is_none() {
+            self.jitter = Some(args.at(i + 1)?);
+            return Some(2);
+        }
+        if !args.is(i, "sliding") || self.sliding.is_some() {
+            return None;
+        }
+        if basis == Basis::Relative {
+            self.sliding = Some(Sliding::Ttl);
+            return Some(1);
+        }
+        self.sliding = Some(Sliding::Millis(args.at(i + 1)?));
+        Some(2)
+    }
+
+    /// What is asked for with these options.
+    ///
+    /// # Errors
+    /// No integer, no percentage, or not a possible span.
+    fn asked(
+        &self,
+        (deadline, basis): (Deadline, Basis),
+        command: &'static str,
+        reading: &Reading,
+    ) -> Result<Asked, CommandError> {
+        let mut jitter_percent = 0;
+        if let Some(percent) = self.jitter {
+            let percent = parse_i64(percent).ok_or(CommandError::NotAnInteger)?;
+            let percent = u8::try_from(percent).ok().filter(|&percent| percent <= 100);
+            jitter_percent = percent.ok_or(JITTER_OUT_OF_RANGE)?;
+        }
+        let mut term = Term::new(deadline, basis);
+        let span_ms = match self.sliding {
+            None => return Ok((term, jitter_percent)),
+            Some(Sliding::Ttl) => deadline.0.since(reading.now).max(1),
+            Some(Sliding::Millis(ms)) => parse_i64(ms).ok_or(CommandError::NotAnInteger)?,
+        };
+        let is_possible = |ms: &u64| (1..=SLIDING_MS_MAX).contains(ms);
+        let span_ms = u64::try_from(span_ms).ok().filter(is_possible);
+        term.sliding_ms = Some(span_ms.ok_or(CommandError::InvalidExpire(command))?);
+        Ok((term, jitter_percent))
+    }
+}
 
 /// One of the options EX, PX, EXAT, PXAT with its number, which is not read yet.
 pub struct TtlOption<'a> {
@@ -186,6 +276,8 @@ pub struct TtlOption<'a> {
     pub basis: Basis,
     /// The number as given.
     pub number: &'a [u8],
+    /// What follows it.
+    pub extras: Extras<'a>,
 }
 
 impl<'a> TtlOption<'a> {
@@ -209,6 +301,7 @@ impl<'a> TtlOption<'a> {
             unit,
             basis,
             number,
+            extras: Extras::default(),
         })
     }
 
@@ -217,22 +310,18 @@ impl<'a> TtlOption<'a> {
         self.unit == other.unit && self.basis == other.basis
     }
 
-    /// The deadline and how it was given, for commands that refuse zero and less.
+    /// What is asked for, by commands that refuse zero and less.
     ///
     /// # Errors
     /// No integer, or not a possible deadline.
-    pub fn positive_deadline(
-        &self,
-        command: &'static str,
-        reading: &Reading,
-    ) -> Result<(Deadline, Basis), CommandError> {
+    pub fn asked(&self, command: &'static str, reading: &Reading) -> Result<Asked, CommandError> {
         let amount = parse_i64(self.number).ok_or(CommandError::NotAnInteger)?;
         if amount <= 0 {
             return Err(CommandError::InvalidExpire(command));
         }
         let deadline = expiry::deadline(amount, self.unit, self.basis, reading)
             .ok_or(CommandError::InvalidExpire(command))?;
-        Ok((deadline, self.basis))
+        self.extras.asked((deadline, self.basis), command, reading)
     }
 }
 
@@ -259,12 +348,18 @@ impl Conditions {
         Some(found)
     }
 
-    fn parse(args: Args<'_>) -> Result<Conditions, CommandError> {
+    /// The conditions and what else stands behind the number of EXPIRE.
+    fn parse(args: Args<'_>, basis: Basis) -> Result<(Conditions, Extras<'_>), CommandError> {
         let mut found = Conditions::default();
-        for i in 3..args.len() {
+        let mut extras = Extras::default();
+        let mut i = 3;
+        while i < args.len() {
             let Some(one) = Conditions::of_word(args.get(i)) else {
-                return Err(args.refused("ERR Unsupported option ", i, ""));
+                let taken = extras.take(args, i, basis);
+                i += taken.ok_or_else(|| args.refused("ERR Unsupported option ", i, ""))?;
+                continue;
             };
+            i += 1;
             found.nx |= one.nx;
             found.xx |= one.xx;
             found.gt |= one.gt;
@@ -280,7 +375,7 @@ impl Conditions {
                 "ERR GT and LT options at the same time are not compatible",
             ));
         }
-        Ok(found)
+        Ok((found, extras))
     }
 
     /// Whether they allow `new` for a key that has `old`; no deadline counts as infinite.
@@ -293,6 +388,17 @@ impl Conditions {
     }
 }
 
+/// Gives a key another deadline, or removes it if that has come, and reports it.
+pub fn set_or_remove(live: &mut Live<'_>, key: &[u8], term: Term) {
+    if is_due(term.deadline, live.reading().now) {
+        live.remove_as_past(key);
+        return;
+    }
+    live.set_term(key, Some(term));
+    live.effect_until([b"PEXPIREAT", key], term);
+    live.changed(Event::EXPIRE, key);
+}
+
 fn expire_with(
     live: &mut Live<'_>,
     args: Args<'_>,
@@ -302,20 +408,18 @@ fn expire_with(
     command: &'static str,
 ) -> Result<(), CommandError> {
     let key = args.get(1);
-    let conditions = Conditions::parse(args)?;
+    let (conditions, extras) = Conditions::parse(args, basis)?;
     let amount = args.integer(2)?;
     let deadline = expiry::deadline(amount, unit, basis, live.reading())
         .ok_or(CommandError::InvalidExpire(command))?;
+    let (term, jitter_percent) = extras.asked((deadline, basis), command, live.reading())?;
+    let term = live.term(key, term, jitter_percent);
     let is_set = match live.deadline(key) {
-        Some(old) => conditions.allow(old, deadline),
+        Some(old) => conditions.allow(old, term.deadline),
         None => false,
     };
-    if is_set && is_due(deadline, live.reading().now) {
-        live.remove_as_past(key);
-    } else if is_set {
-        live.set_deadline(key, Some((deadline, basis)));
-        live.effect_until([b"PEXPIREAT", key], deadline);
-        live.changed(Event::EXPIRE, key);
+    if is_set {
+        set_or_remove(live, key, term);
     }
     reply.integer(i64::from(is_set));
     Ok(())
@@ -407,7 +511,7 @@ fn persist(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let key = args.get(1);
     let had_deadline = live.deadline(key).flatten().is_some();
     if had_deadline {
-        live.set_deadline(key, None);
+        live.set_term(key, None);
         live.changed(Event::PERSIST, key);
     }
     reply.integer(i64::from(had_deadline));

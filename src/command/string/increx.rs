@@ -8,11 +8,11 @@
 use std::cmp::Ordering;
 
 use crate::command::dispatch::args::Args;
-use crate::command::key::expire::TtlOption;
+use crate::command::key::expire::{Asked, TtlOption};
 use crate::command::string::set_effect;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{Basis, Deadline, is_due};
+use crate::expiry::is_due;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -130,10 +130,10 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn deadline(&self, live: &Live<'_>) -> Result<Option<(Deadline, Basis)>, CommandError> {
+    fn asked(&self, live: &Live<'_>) -> Result<Option<Asked>, CommandError> {
         let option = self.ttl.as_ref();
         option
-            .map(|option| option.positive_deadline("increx", live.reading()))
+            .map(|option| option.asked("increx", live.reading()))
             .transpose()
     }
 }
@@ -149,12 +149,12 @@ fn increx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     let options = Options::parse(args)?;
     if options.by_float.is_some() {
         let term = FloatTerm::parse(&options)?;
-        let deadline = options.deadline(live)?;
+        let asked = options.asked(live)?;
         let (new, difference) = match term.add_to(live, key)? {
             Sum::Changed(new, difference) => {
                 let text = new.to_text();
                 let event = Event::INCRBYFLOAT;
-                store(live, key, text.as_bytes(), event, &options, deadline);
+                store(live, key, text.as_bytes(), event, &options, asked);
                 (text, difference.to_text())
             }
             Sum::Kept(old) => (old.to_text(), "0".to_owned()),
@@ -165,12 +165,12 @@ fn increx(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         return Ok(());
     }
     let term = IntTerm::parse(&options)?;
-    let deadline = options.deadline(live)?;
+    let asked = options.asked(live)?;
     let (new, difference) = match term.add_to(live, key)? {
         Sum::Changed(new, difference) => {
             let mut digits = [0; 20];
             let text = format_i64(new, &mut digits);
-            store(live, key, text, Event::INCRBY, &options, deadline);
+            store(live, key, text, Event::INCRBY, &options, asked);
             (new, difference)
         }
         Sum::Kept(old) => (old, 0),
@@ -188,23 +188,24 @@ fn store(
     text: &[u8],
     event: Event,
     options: &Options<'_>,
-    deadline: Option<(Deadline, Basis)>,
+    asked: Option<Asked>,
 ) {
     let has_deadline = live.deadline(key).flatten().is_some();
-    let deadline = deadline.filter(|_| !(options.if_no_ttl && has_deadline));
-    if deadline.is_some_and(|(deadline, _)| is_due(deadline, live.reading().now)) {
+    let asked = asked.filter(|_| !(options.if_no_ttl && has_deadline));
+    let term = asked.map(|(term, jitter_percent)| live.term(key, term, jitter_percent));
+    if term.is_some_and(|term| is_due(term.deadline, live.reading().now)) {
         return live.remove_as_past(key);
     }
     let persists = options.persists && has_deadline;
-    let ttl = match deadline {
-        Some((deadline, basis)) => Ttl::At(deadline, basis),
+    let ttl = match term {
+        Some(term) => Ttl::At(term),
         None if persists => Ttl::Drop,
         None => Ttl::Keep,
     };
     live.set_number(key, text, ttl);
     set_effect(live, key, text, ttl);
     live.changed(event, key);
-    if deadline.is_some() {
+    if term.is_some() {
         live.also(Event::EXPIRE, key);
     } else if persists {
         live.also(Event::PERSIST, key);

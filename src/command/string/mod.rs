@@ -15,12 +15,12 @@ use bytes::Bytes;
 
 use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
-use crate::command::key::expire::TtlOption;
+use crate::command::key::expire::{Asked, Extras, JITTER, SLIDING, TtlOption, set_or_remove};
 use crate::command::reply_string;
 use crate::command::string::compare::Comparison;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{Basis, Deadline, Unit, is_due};
+use crate::expiry::{Basis, Unit};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -52,6 +52,8 @@ pub const COMMANDS: &[Row] = &[
                 .since("2.6.12"),
             Arg::word("get", "GET").optional().since("6.2.0"),
             Arg::one_of("expiration", SET_EXPIRATION).optional(),
+            JITTER,
+            SLIDING,
         ],
         subcommands: &[],
         handler: Data(set),
@@ -103,6 +105,8 @@ pub const COMMANDS: &[Row] = &[
         args: &[
             Arg::key("key"),
             Arg::one_of("expiration", GETEX_EXPIRATION).optional(),
+            JITTER,
+            SLIDING,
         ],
         subcommands: &[],
         handler: Data(getex),
@@ -231,6 +235,8 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("data", KEY_VALUE).multiple(),
             Arg::one_of("condition", MSETEX_CONDITION).optional(),
             Arg::one_of("expiration", MSETEX_EXPIRATION).optional(),
+            JITTER,
+            SLIDING,
         ],
         subcommands: &[],
         handler: Data(msetex),
@@ -567,6 +573,11 @@ impl<'a> SetOptions<'a> {
             self.ttl = Some(option);
             return Some(2);
         }
+        if let Some(ttl) = &mut self.ttl
+            && let Some(taken) = ttl.extras.take(args, i, ttl.basis)
+        {
+            return Some(taken);
+        }
         let comparison = Comparison::parse(args, i)?;
         if !is_set || !matches!(self.condition, Always) {
             return None;
@@ -575,14 +586,14 @@ impl<'a> SetOptions<'a> {
         Some(2)
     }
 
-    fn deadline(
+    fn asked(
         &self,
         command: &'static str,
         reading: &Reading,
-    ) -> Result<Option<(Deadline, Basis)>, CommandError> {
+    ) -> Result<Option<Asked>, CommandError> {
         let option = self.ttl.as_ref();
         option
-            .map(|option| option.positive_deadline(command, reading))
+            .map(|option| option.asked(command, reading))
             .transpose()
     }
 }
@@ -605,17 +616,17 @@ fn store(
     args: Args<'_>,
     index: usize,
     keeps_ttl: bool,
-    deadline: Option<(Deadline, Basis)>,
+    asked: Option<Asked>,
 ) {
-    let ttl = match deadline {
-        Some((deadline, basis)) => Ttl::At(deadline, basis),
+    let ttl = match asked {
+        Some((term, jitter_percent)) => Ttl::At(live.term(key, term, jitter_percent)),
         None if keeps_ttl => Ttl::Keep,
         None => Ttl::Drop,
     };
     put(live, key, args, index, ttl);
     set_effect(live, key, args.get(index), ttl);
     live.changed(Event::SET, key);
-    if deadline.is_some() {
+    if asked.is_some() {
         live.also(Event::EXPIRE, key);
     }
 }
@@ -625,7 +636,7 @@ fn store(
 pub(super) fn set_effect(live: &mut Live<'_>, key: &[u8], value: &[u8], ttl: Ttl) {
     let set = [b"SET".as_slice(), key, value];
     match ttl {
-        Ttl::At(deadline, _) => live.effect_until([set[0], key, value, b"PXAT"], deadline),
+        Ttl::At(term) => live.effect_until([set[0], key, value, b"PXAT"], term),
         Ttl::Keep => live.effect(set.into_iter().chain([b"KEEPTTL".as_slice()])),
         Ttl::Drop => live.effect(set),
     }
@@ -641,7 +652,7 @@ fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
         return Ok(());
     }
     let options = SetOptions::parse(args, 3, true)?;
-    let deadline = options.deadline("set", live.reading())?;
+    let asked = options.asked("set", live.reading())?;
     let old = if options.gets {
         old_value(live, key)?
     } else {
@@ -649,7 +660,7 @@ fn set(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     };
     let is_stored = options.condition.holds(live, key)?;
     if is_stored {
-        store(live, key, args, 2, options.keeps_ttl, deadline);
+        store(live, key, args, 2, options.keeps_ttl, asked);
     }
     if options.gets {
         reply_old(reply, old)
@@ -694,6 +705,10 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
             // The same option twice is accepted, and the last one wins.
             option = Some(parsed);
             i += 1;
+        } else if let Some(ttl) = &mut option
+            && let Some(taken) = ttl.extras.take(args, i, ttl.basis)
+        {
+            i += taken - 1;
         } else {
             return Err(CommandError::Syntax);
         }
@@ -704,21 +719,16 @@ fn getex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         reply.null();
         return Ok(());
     };
-    let deadline = match &option {
-        Some(option) => Some(option.positive_deadline("getex", live.reading())?),
+    let asked = match &option {
+        Some(option) => Some(option.asked("getex", live.reading())?),
         None => None,
     };
     reply_string(reply, Some(value));
-    if let Some((deadline, basis)) = deadline {
-        if is_due(deadline, live.reading().now) {
-            live.remove_as_past(key);
-        } else {
-            live.set_deadline(key, Some((deadline, basis)));
-            live.effect_until([b"PEXPIREAT", key], deadline);
-            live.changed(Event::EXPIRE, key);
-        }
+    if let Some((term, jitter_percent)) = asked {
+        let term = live.term(key, term, jitter_percent);
+        set_or_remove(live, key, term);
     } else if persists && live.deadline(key).flatten().is_some() {
-        live.set_deadline(key, None);
+        live.set_term(key, None);
         live.effect([b"PERSIST".as_slice(), key]);
         live.changed(Event::PERSIST, key);
     }
@@ -757,9 +767,10 @@ fn set_with_ttl(
         unit,
         basis: Basis::Relative,
         number: args.get(2),
+        extras: Extras::default(),
     };
-    let (deadline, basis) = option.positive_deadline(command, live.reading())?;
-    let ttl = Ttl::At(deadline, basis);
+    let (term, jitter_percent) = option.asked(command, live.reading())?;
+    let ttl = Ttl::At(live.term(key, term, jitter_percent));
     put(live, key, args, 3, ttl);
     set_effect(live, key, args.get(3), ttl);
     live.changed(Event::SET, key);
@@ -827,7 +838,7 @@ fn msetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         return Err(CommandError::text("ERR wrong number of key-value pairs"));
     }
     let options = SetOptions::parse(args, end, false)?;
-    let deadline = options.deadline("msetex", live.reading())?;
+    let asked = options.asked("msetex", live.reading())?;
     for i in (2..end).step_by(2) {
         if !options.condition.holds(live, args.get(i))? {
             reply.integer(0);
@@ -835,7 +846,7 @@ fn msetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         }
     }
     for i in (2..end).step_by(2) {
-        store(live, args.get(i), args, i + 1, options.keeps_ttl, deadline);
+        store(live, args.get(i), args, i + 1, options.keeps_ttl, asked);
     }
     reply.integer(1);
     Ok(())

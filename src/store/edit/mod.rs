@@ -20,8 +20,8 @@ pub mod hash;
 pub mod stream;
 
 use crate::clock::Reading;
-use crate::expiry::Deadline;
 use crate::expiry::index::Strata;
+use crate::expiry::{Deadline, Term};
 use crate::resp::error::CommandError;
 use crate::store::change::Event;
 use crate::store::collection::len_of;
@@ -98,7 +98,11 @@ impl Live<'_> {
     }
 
     fn edit_at(&mut self, place: Place, hash: u64, kind: Kind) -> Result<Found<'_>, CommandError> {
-        let clock = self.clock();
+        let slot = self.space.dbs[self.db].table.at(place);
+        if slot.kind() != kind {
+            return Err(CommandError::WrongType);
+        }
+        self.touch(slot);
         let Keyspace {
             dbs,
             cut,
@@ -113,11 +117,7 @@ impl Live<'_> {
         let db = &mut dbs[self.db];
         let number = db.cut_number;
         let slot = db.table.at_mut(place);
-        if slot.kind() != kind {
-            return Err(CommandError::WrongType);
-        }
         Db::preserve(cut, number, slot);
-        slot.set_clock(clock);
         Ok(Found {
             slot,
             hash,
@@ -175,7 +175,7 @@ impl Keyspace {
         db: usize,
         key: (u64, &[u8]),
         kind: Kind,
-        deadline: Option<Deadline>,
+        term: Option<Term>,
         reading: &Reading,
     ) -> bool {
         let empty = match kind {
@@ -184,7 +184,7 @@ impl Keyspace {
             Kind::Stream => empty_stream(),
             _ => empty_packed(Form::of(kind)),
         };
-        self.load(db, key, empty, deadline, reading)
+        self.load(db, key, empty, term, reading)
     }
 
     /// Adds elements, given as their strings, to a collection that is being loaded; false if they
