@@ -708,24 +708,25 @@ impl Slot {
     /// later; reads do this too. True if it moved.
     #[inline(always)]
     pub fn slide(&self, now: UnixMillis) -> bool {
-        self.shape() & LONG != 0 && self.slide_from(now)
+        const BOTH: u8 = VOLATILE | LONG;
+        self.shape() & BOTH == BOTH && self.slide_from(now)
     }
 
+    #[inline]
     fn slide_from(&self, now: UnixMillis) -> bool {
-        let Some((expiry, span_ms)) = self.expiry().zip(self.sliding_ms()) else {
-            return false;
-        };
-        let deadline = now.plus(span_ms as i64);
-        if deadline <= expiry.deadline.0 {
-            return false;
-        }
-        let slid_ms = expiry.slid_ms + deadline.since(expiry.deadline.0) as u64;
         let shape = self.shape();
-        // SAFETY: a volatile entry of this shape has a long expiry behind its header, which no
-        // reference covers; slots are not Sync.
+        // SAFETY: an entry of this shape has a long expiry behind its header, which no reference
+        // covers; slots are not Sync.
         unsafe {
             let at = self.at().add(header_bytes(shape));
-            at.cast::<i64>().write_unaligned(deadline.0);
+            let span_ms = read_u48(at.add(SPAN_AT)) as i64;
+            let old = at.cast::<i64>().read_unaligned();
+            let new = now.plus(span_ms).0;
+            if span_ms == 0 || new <= old {
+                return false;
+            }
+            at.cast::<i64>().write_unaligned(new);
+            let slid_ms = read_u48(at.add(SLID_AT)) + (new - old) as u64;
             write_u48(at.add(SLID_AT), slid_ms);
         }
         true
