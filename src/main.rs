@@ -145,6 +145,9 @@ fn check(path: &str) -> Result<String, loader::LoadError> {
     if summary.libraries > 0 {
         text += &format!("  {} libraries of functions\n", summary.libraries);
     }
+    if summary.rules > 0 {
+        text += &format!("  {} rules of expiry\n", summary.rules);
+    }
     Ok(text)
 }
 

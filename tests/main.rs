@@ -55,6 +55,8 @@ mod model;
 mod process;
 #[path = "main/resp3.rs"]
 mod resp3;
+#[path = "main/rules.rs"]
+mod rules;
 #[cfg(feature = "scripting")]
 #[path = "main/scripts.rs"]
 mod scripts;

@@ -29,6 +29,7 @@ mod help;
 mod nearest;
 mod read;
 mod rewrite;
+pub mod rules;
 mod source;
 mod table;
 mod values;
@@ -143,6 +144,8 @@ pub struct Config {
     pub expire_lag_ms_max: u32,
     /// Which event a deadline in the past sends.
     pub expire_past_event: PastEvent,
+    /// What holds for the deadlines of keys that begin alike.
+    pub expiry_rules: Vec<rules::ExpiryRule>,
     /// Bytes of old values a snapshot may hold back before it gives up.
     pub snapshot_backlog_bytes_limit: u64,
     /// What to do with a damaged snapshot at start.
@@ -210,6 +213,7 @@ impl Default for Config {
             expire_clock: ExpireClock::Monotonic,
             expire_lag_ms_max: 100,
             expire_past_event: PastEvent::Del,
+            expiry_rules: Vec::new(),
             snapshot_backlog_bytes_limit: 12 * MEBIBYTE,
             snapshot_load: SnapshotLoad::Strict,
             load_keeps_expired: false,
@@ -325,6 +329,7 @@ impl Config {
             row.set(&mut next, std::slice::from_ref(value))
                 .map_err(|why| SetError::failed(name.to_ascii_lowercase(), why))?;
         }
+        rules::check_databases(&next).map_err(|why| SetError::failed("expiry-rule", why))?;
         settings.retain(|row| row.lines(self) != row.lines(&next));
         *self = next;
         Ok(settings.into_iter().map(Row::name).collect())

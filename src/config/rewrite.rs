@@ -22,9 +22,11 @@ impl Config {
         for row in rows() {
             let lines = row.lines(self);
             if lines != row.lines(&loader.config) {
-                // Without this the points would add up with those further above.
-                if row.name() == "save" && loader.save_seen && !self.save.is_empty() {
-                    added.push("save \"\"".to_string());
+                // Without this they would add up with those further above.
+                let adds_up = loader.adding_up.contains(&row.name());
+                let nothing = format!("{} \"\"", row.name());
+                if adds_up && lines.first() != Some(&nothing) {
+                    added.push(nothing);
                 }
                 added.extend(lines);
             }

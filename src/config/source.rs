@@ -230,12 +230,16 @@ fn is_of_a_service(key: &str, value: &str) -> bool {
     is_address || is_service || is_port || name.starts_with("SERVICE_PORT_")
 }
 
+/// Settings that may have several lines.
+pub(super) const ADDING_UP: [&str; 2] = ["save", "expiry-rule"];
+
 /// Applies the sources one after another to the defaults.
 pub(super) struct Assembler<'a> {
     pub(super) config: Config,
     read_include: ReadInclude<'a>,
-    /// Save points of one source add up, those of a later source replace them.
-    pub(super) save_seen: bool,
+    /// Which of [`ADDING_UP`] this source has given: its lines add up, those of a later source
+    /// replace them.
+    pub(super) adding_up: Vec<&'static str>,
     includes: usize,
     pub(super) errors: Vec<ConfigError>,
     warnings: Vec<String>,
@@ -248,7 +252,7 @@ impl<'a> Assembler<'a> {
         Assembler {
             config: Config::default(),
             read_include,
-            save_seen: false,
+            adding_up: Vec::new(),
             includes: 0,
             errors: Vec::new(),
             warnings: Vec::new(),
@@ -259,6 +263,9 @@ impl<'a> Assembler<'a> {
     /// The configuration, if there were no mistakes but those that `unknown-settings` forgives.
     fn finish(mut self) -> Result<(Config, Vec<String>), ConfigErrors> {
         self.warnings.extend(without_effect(&self.given));
+        if let Err(why) = rules::check_databases(&self.config) {
+            self.mistake("expiry-rule", why);
+        }
         if !self.config.refuses_unknown {
             let (unknown, errors) = self.errors.into_iter().partition(|error| error.is_unknown);
             let unknown: Vec<ConfigError> = unknown;
@@ -296,7 +303,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn environment(&mut self, env: impl Iterator<Item = (String, String)>) {
-        self.save_seen = false;
+        self.adding_up.clear();
         let mut of_a_service = Vec::new();
         for (key, value) in env.filter(|(key, _)| key.starts_with(ENV_PREFIX)) {
             if is_of_a_service(&key, &value) {
@@ -321,7 +328,7 @@ impl<'a> Assembler<'a> {
 
     /// Redis: adds save points of the command line to those of the file; here they replace them.
     fn arguments(&mut self, args: &[String]) {
-        self.save_seen = false;
+        self.adding_up.clear();
         let mut rest = args;
         while let Some((first, after)) = rest.split_first() {
             let values = match first.strip_prefix("--").filter(|line| !line.is_empty()) {
@@ -429,16 +436,26 @@ impl<'a> Assembler<'a> {
     }
 
     fn apply(&mut self, place: String, row: Row, values: &[Vec<u8>]) {
-        let is_save = row.name() == "save";
-        let before = (is_save && self.save_seen).then(|| self.config.save.clone());
-        let result = row.set(&mut self.config, values);
-        self.save_seen |= is_save && result.is_ok();
-        // An empty value takes back the points before it, any other adds to them.
-        if let (Ok(()), Some(mut points)) = (&result, before)
-            && !self.config.save.is_empty()
-        {
+        let adds_up = ADDING_UP.contains(&row.name());
+        let is_further = adds_up && self.adding_up.contains(&row.name());
+        let (mut points, mut rules) = (Vec::new(), Vec::new());
+        if is_further {
+            points = self.config.save.clone();
+            rules = self.config.expiry_rules.clone();
+        }
+        let mut result = row.set(&mut self.config, values);
+        if adds_up && result.is_ok() {
+            self.adding_up.push(row.name());
+        }
+        // An empty value takes back what is before it, any other adds to that.
+        let is_added = is_further && result.is_ok();
+        if is_added && row.name() == "save" && !self.config.save.is_empty() {
             points.append(&mut self.config.save);
             self.config.save = points;
+        } else if is_added && row.name() != "save" && !self.config.expiry_rules.is_empty() {
+            rules.append(&mut self.config.expiry_rules);
+            result = rules::check(&rules);
+            self.config.expiry_rules = rules;
         }
         match result {
             Ok(()) => {

@@ -114,6 +114,11 @@ impl Row {
             "client-output-buffer-limit" => (0..OUTPUT_CLASSES.len())
                 .map(|class| line(&print_output_limit(&config.output_limits, class)))
                 .collect(),
+            "expiry-rule" if !config.expiry_rules.is_empty() => config
+                .expiry_rules
+                .iter()
+                .map(|rule| line(&rule.print()))
+                .collect(),
             "bind" if !config.bind.is_empty() => vec![line(&config.bind.join(" "))],
             "notify-keyspace-events" => {
                 let letters = config.notify_keyspace_events.print_whole();
@@ -468,6 +473,14 @@ pub const SETTINGS: &[Setting] = &[
         access: Access::Mutable,
         get: |c| name_of(c.expire_past_event, PAST_EVENTS),
         set: |c, a| choice(a, PAST_EVENTS).map(|v| c.expire_past_event = v),
+    },
+    Setting {
+        name: "expiry-rule",
+        values: "NAME PREFIX TEXT [DB N] [DEFAULT MS] [MIN MS] [MAX MS] [JITTER %] [SLIDING]",
+        help: "What holds for the deadlines of keys that begin alike; one line for each rule.",
+        access: Access::Mutable,
+        get: rules::print_all,
+        set: |c, a| rules::parse_all(a).map(|v| c.expiry_rules = v),
     },
     Setting {
         name: "busy-reply-threshold",

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::Clock;
+use crate::config::rules::{self, ExpiryRule};
+use crate::config::split_line;
 use crate::resp::error::CommandError;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::storage::{Disk, Storage};
@@ -488,6 +490,7 @@ impl Engine {
         persistence.loaded = loaded;
         persistence.dirty_saved = self.keyspace.changes.dirty();
         self.refreeze();
+        self.add_rules(loader.rules());
         log::info!(
             "Done loading the snapshot, keys loaded: {}, keys expired: {}.",
             loaded.keys,
@@ -509,6 +512,33 @@ impl Engine {
                 loaded.clock_behind_ms
             );
         }
+    }
+
+    /// Adds the rules of expiry of a snapshot to those that are there. One of the same name, or for
+    /// the same prefix, stays as it is: it is from the configuration, or newer.
+    fn add_rules(&mut self, texts: &[Vec<u8>]) {
+        for text in texts {
+            let words = split_line(text).unwrap_or_default();
+            let mut rules = self.config.expiry_rules.clone();
+            let rule = ExpiryRule::parse(&words);
+            if let Ok(rule) = &rule
+                && rules.iter().any(|other| other.name == rule.name)
+            {
+                continue;
+            }
+            let added = rule.and_then(|rule| {
+                rules.push(rule);
+                rules::check(&rules)
+            });
+            match added {
+                Ok(()) => self.config.expiry_rules = rules,
+                Err(why) => log::warn!(
+                    "A rule of expiry in the snapshot was left out ({}): {why}",
+                    String::from_utf8_lossy(text)
+                ),
+            }
+        }
+        self.keyspace.set_rules(&self.config.expiry_rules);
     }
 
     /// Loads the snapshot at once, over what is there: DEBUG RELOAD.

@@ -27,8 +27,8 @@ use bytes::Bytes;
 
 use super::format::{
     self, Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_LIBRARIES,
-    KIND_SLIDING_COLLECTIONS, KIND_SLIDING_STRINGS, KIND_STRINGS, LibraryRecord, PartRecord,
-    SHARED_BYTES_MIN, StringRecord,
+    KIND_RULES, KIND_SLIDING_COLLECTIONS, KIND_SLIDING_STRINGS, KIND_STRINGS, LibraryRecord,
+    PartRecord, RuleRecord, SHARED_BYTES_MIN, StringRecord,
 };
 use crate::value::{Kind, StringRef};
 
@@ -138,6 +138,21 @@ impl Encoder {
         let buffer = self.output.spare.pop().unwrap_or_default();
         let mut chunk = ChunkWriter::new(buffer, KIND_LIBRARIES, 0);
         chunk.push(&LibraryRecord { code });
+        self.output.add(chunk.finish());
+    }
+
+    /// Adds rules of expiry, in a chunk of their own.
+    pub fn rules(&mut self, texts: &[String]) {
+        if texts.is_empty() {
+            return;
+        }
+        let buffer = self.output.spare.pop().unwrap_or_default();
+        let mut chunk = ChunkWriter::new(buffer, KIND_RULES, 0);
+        for text in texts {
+            self.output.count(None);
+            let text = text.as_bytes();
+            chunk.push(&RuleRecord { text });
+        }
         self.output.add(chunk.finish());
     }
 

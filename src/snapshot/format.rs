@@ -8,7 +8,8 @@
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
 //! chunk    1  kind: 1 strings, 2 collections, 4 and 5 the same of keys with a sliding TTL, 131
-//!             libraries of functions; bit 7 set: a reader that does not know the kind may skip it
+//!             libraries of functions, 134 rules of expiry; bit 7 set: a reader that does not know
+//!             the kind may skip it
 //!          1  flags: bit 0 is reserved for compression; any other bit set is refused
 //!          2  number of the database
 //!          4  length of the payload in bytes, at most 4 MiB
@@ -83,6 +84,8 @@ pub const KIND_SLIDING_STRINGS: u8 = 4;
 pub const KIND_SLIDING_COLLECTIONS: u8 = 5;
 /// Kind of a chunk of libraries. A reader that knows none skips it.
 pub const KIND_LIBRARIES: u8 = KIND_SKIPPABLE | 3;
+/// Kind of a chunk of rules of expiry. A reader that knows none skips it.
+pub const KIND_RULES: u8 = KIND_SKIPPABLE | 6;
 /// Kind of the footer.
 pub const KIND_END: u8 = 0;
 /// Bit of a kind that may be skipped.
@@ -134,6 +137,13 @@ pub struct StringRecord<'a> {
 pub struct LibraryRecord<'a> {
     /// Its text, first line and all.
     pub code: &'a [u8],
+}
+
+/// A rule of expiry.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct RuleRecord<'a> {
+    /// As it is written in a configuration file, behind the name of the setting.
+    pub text: &'a [u8],
 }
 
 /// A part of a collection: all of a small one.
@@ -501,6 +511,19 @@ impl<'a, T: BorrowDecode<'a, ()>> Iterator for Records<'a, T> {
             }
         }
     }
+}
+
+/// The texts of a chunk of libraries or of rules.
+///
+/// # Errors
+/// Anything that is not exactly such records.
+pub fn texts<'a, T: BorrowDecode<'a, ()>>(
+    chunk: ChunkStart,
+    payload: &'a [u8],
+    text: fn(T) -> &'a [u8],
+) -> Result<Vec<&'a [u8]>, Fault> {
+    let records = Records::<T>::new(payload, chunk.records);
+    records.map(|record| record.map(text)).collect()
 }
 
 /// A record with the span by which its key's deadline slides, in ms, if it does.

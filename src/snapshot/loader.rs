@@ -17,8 +17,9 @@ use bytes::Bytes;
 
 use super::format::{
     self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
-    KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_SLIDING_COLLECTIONS, KIND_SLIDING_STRINGS,
-    KIND_STRINGS, LibraryRecord, PartRecord, Records, STREAM, Stated, StringRecord, Strings,
+    KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_RULES, KIND_SLIDING_COLLECTIONS,
+    KIND_SLIDING_STRINGS, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM, Stated,
+    StringRecord, Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
@@ -284,6 +285,7 @@ pub struct Loader {
     options: LoadOptions,
     loaded: Loaded,
     libraries: Vec<Vec<u8>>,
+    rules: Vec<Vec<u8>>,
 }
 
 impl Loader {
@@ -314,12 +316,18 @@ impl Loader {
             options,
             loaded,
             libraries: Vec::new(),
+            rules: Vec::new(),
         }))
     }
 
     /// Bytes of the file, and how many have been read.
     pub fn progress(&self) -> (u64, u64) {
         (self.size, self.reader.offset())
+    }
+
+    /// The texts of the rules of expiry that were met.
+    pub fn rules(&self) -> &[Vec<u8>] {
+        &self.rules
     }
 
     /// The texts of the libraries of functions that were met.
@@ -390,17 +398,12 @@ impl Loader {
             KIND_STRINGS | KIND_SLIDING_STRINGS => target.strings(chunk, payload),
             KIND_COLLECTIONS | KIND_SLIDING_COLLECTIONS => target.collections(chunk, payload),
             KIND_LIBRARIES => {
-                let records = Records::<LibraryRecord<'_>>::new(payload, chunk.records);
-                let codes: Result<Vec<_>, _> = records
-                    .map(|record| record.map(|record| record.code.to_vec()))
-                    .collect();
-                match codes {
-                    Ok(codes) => {
-                        self.libraries.extend(codes);
-                        (0, None)
-                    }
-                    Err(fault) => (0, Some(fault)),
-                }
+                let texts = format::texts(chunk, payload, |record: LibraryRecord<'_>| record.code);
+                (0, keep(texts, &mut self.libraries))
+            }
+            KIND_RULES => {
+                let texts = format::texts(chunk, payload, |record: RuleRecord<'_>| record.text);
+                (0, keep(texts, &mut self.rules))
             }
             _ => (0, None),
         };
@@ -409,6 +412,17 @@ impl Loader {
             Some(fault) => Err(self.reader.damaged(fault)),
             None => Ok(false),
         }
+    }
+}
+
+/// Adds texts to those that were met; what was wrong with them.
+fn keep(texts: Result<Vec<&[u8]>, Fault>, met: &mut Vec<Vec<u8>>) -> Option<Fault> {
+    match texts {
+        Ok(texts) => {
+            met.extend(texts.into_iter().map(<[u8]>::to_vec));
+            None
+        }
+        Err(fault) => Some(fault),
     }
 }
 
@@ -573,6 +587,8 @@ impl Target<'_> {
 pub struct Summary {
     /// Libraries of functions.
     pub libraries: u64,
+    /// Rules of expiry.
+    pub rules: u64,
     /// The header.
     pub header: Header,
     /// Chunks.
@@ -627,15 +643,24 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
 pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, LoadError> {
     let mut reader = Reader::new(source, size)?;
     let mut databases: Vec<(u16, u64, u64, u64)> = Vec::new();
-    let (mut chunks, mut libraries) = (0, 0);
+    let (mut chunks, mut libraries, mut rules) = (0, 0, 0);
     while let Some((chunk, payload)) = reader.next_chunk()? {
         chunks += 1;
-        if chunk.kind == KIND_LIBRARIES {
-            for record in Records::<LibraryRecord<'_>>::new(payload, chunk.records) {
-                match record {
-                    Ok(_) => libraries += 1,
-                    Err(fault) => return Err(reader.damaged(fault)),
-                }
+        let texts = match chunk.kind {
+            KIND_LIBRARIES => Some((
+                format::texts(chunk, payload, |record: LibraryRecord<'_>| record.code),
+                &mut libraries,
+            )),
+            KIND_RULES => Some((
+                format::texts(chunk, payload, |record: RuleRecord<'_>| record.text),
+                &mut rules,
+            )),
+            _ => None,
+        };
+        if let Some((texts, count)) = texts {
+            match texts.map(|texts| texts.len()) {
+                Ok(met) => *count += met as u64,
+                Err(fault) => return Err(reader.damaged(fault)),
             }
             reader.count(u64::from(chunk.records), 0);
             continue;
@@ -687,6 +712,7 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
     Ok(Summary {
         header: reader.header.clone(),
         libraries,
+        rules,
         chunks,
         databases,
         size,

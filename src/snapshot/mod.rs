@@ -51,6 +51,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::Reading;
+use crate::config::rules::ExpiryRule;
 use crate::expiry::{Deadline, is_due};
 use crate::store::entry::{Form, Slot, ValueRef};
 use crate::store::table::Walk;
@@ -118,6 +119,8 @@ impl Job {
         keyspace.begin_cut();
         let mut encoder = Encoder::default();
         libraries.for_each(|code| encoder.library(code));
+        let rules = keyspace.rules().list().iter();
+        encoder.rules(&rules.map(ExpiryRule::print).collect::<Vec<String>>());
         Ok(Job {
             writer,
             left: keyspace.numbers_of_cut().into_iter().rev().collect(),

@@ -17,9 +17,11 @@ use super::lag::Lags;
 use super::live::Live;
 use super::preimages::Cut;
 use super::restate;
+use super::rules::Rules;
 use super::schedule::Schedule;
 use super::table::Table;
 use crate::clock::{Reading, UnixMillis};
+use crate::config::rules::ExpiryRule;
 use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::Term;
 use crate::value::Value;
@@ -96,6 +98,10 @@ pub struct Keyspace {
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Rules of expiry.
+    pub(super) rules: Rules,
+    /// Keys that the running command has written and that may get a deadline by a rule.
+    pub(super) written: Vec<(usize, Vec<u8>)>,
     /// Keys whose deadlines have slid, while effects are heard.
     pub(super) slid: Cell<Vec<(usize, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
@@ -131,6 +137,8 @@ impl Keyspace {
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             slid: Cell::default(),
+            rules: Rules::default(),
+            written: Vec::new(),
             missed: Cell::default(),
             ahead: Cell::new(Ahead::NONE),
             member_ahead: Cell::new(Ahead::NONE),
@@ -390,6 +398,7 @@ impl Keyspace {
         self.changes.record(to as u16, Event::NEW, key);
         self.changes.record(from as u16, Event::MOVE_FROM, key);
         self.changes.record(to as u16, Event::MOVE_TO, key);
+        self.note_written(to, key);
         true
     }
 
@@ -442,7 +451,45 @@ impl Keyspace {
         if let Some(old) = old {
             self.changes.record_overwrite(to_db, to.1, old, new);
         }
+        self.note_written(to.0, to.1);
         true
+    }
+
+    /// Puts rules of expiry that can stand together into effect, in the place of all others.
+    pub fn set_rules(&mut self, list: &[ExpiryRule]) {
+        self.rules = Rules::new(list);
+    }
+
+    /// The rules of expiry.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Notes that a command has written a key, if a rule may give it a deadline for that.
+    #[inline(always)]
+    pub(super) fn note_written(&mut self, db: usize, key: &[u8]) {
+        if self.rules.have_default() {
+            self.note_ruled(db, key);
+        }
+    }
+
+    #[inline(never)]
+    fn note_ruled(&mut self, db: usize, key: &[u8]) {
+        let rule = self.rules.of(db, key);
+        if rule.is_some_and(|rule| rule.default_ms.is_some()) {
+            self.written.push((db, key.to_vec()));
+        }
+    }
+
+    /// Gives the keys that a command has written, and left without a deadline, those of their
+    /// rules. Called when the command ends and has left its effect.
+    #[inline]
+    pub fn give_defaults(&mut self, reading: &Reading) {
+        if !self.written.is_empty() {
+            for (db, key) in std::mem::take(&mut self.written) {
+                self.live(db, reading).give_default(&key);
+            }
+        }
     }
 
     /// Checks every invariant; for tests.

@@ -17,7 +17,7 @@ use super::lag::Removal;
 use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Basis, Deadline, Term, expiretime_ms, is_due};
+use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Term, expiretime_ms, is_due};
 use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
 use crate::value::{Kind, StringRef, Value};
@@ -313,11 +313,15 @@ impl Live<'_> {
     pub fn changed_by(&mut self, event: Event, key: &[u8], elements: usize) {
         self.space.changes.count(elements as u64);
         self.space.changes.record(self.db as u16, event, key);
+        self.space.note_written(self.db, key);
     }
 
     /// Counts changes of a key that nobody is told about.
-    pub fn changed_silently(&mut self, changes: usize) {
-        self.space.changes.count(changes as u64);
+    pub fn changed_silently(&mut self, key: &[u8], changes: usize) {
+        if changes > 0 {
+            self.space.changes.count(changes as u64);
+            self.space.note_written(self.db, key);
+        }
     }
 
     /// Records a further event of a change already counted.
@@ -488,23 +492,58 @@ impl Live<'_> {
         self.peek(key).map(Slot::deadline)
     }
 
-    /// What a key gets that asks for a deadline: the jitter, a share of the span in percent, makes
-    /// it die at a random moment up to that much sooner.
-    pub fn term(&mut self, _key: &[u8], asked: Term, jitter_percent: u8) -> Term {
-        let mut term = asked;
-        let now = self.reading.now;
-        let span_ms = asked.deadline.0.since(now);
-        let most = i128::from(span_ms) * i128::from(jitter_percent) / 100;
-        if most > 0 {
-            // At least a millisecond is left.
-            let most = (most as i64).min(span_ms - 1);
-            let sooner = self.space.rng.random_range(0..=most);
-            term.deadline = Deadline(asked.deadline.0.plus(-sooner));
+    /// What a key gets for which such terms are asked. The jitter, a share of the span in percent,
+    /// has it die at a random moment up to that much sooner. The key's rule, if it has one, bounds
+    /// the span, and says by how much it is jittered and whether it slides if the command does not.
+    /// A deadline that has come stays as it is.
+    pub fn term(&mut self, key: &[u8], asked: Term, jitter_percent: u8) -> Term {
+        let asked_ms = asked.deadline.0.since(self.reading.now);
+        let rule = self.space.rules.of(self.db, key);
+        let is_plain = jitter_percent == 0 && asked.sliding_ms.is_none() && rule.is_none();
+        if is_plain || asked_ms <= 0 {
+            return asked;
         }
-        if asked.basis == Basis::Relative && asked.sliding_ms.is_some() {
-            term.sliding_ms = Some(term.deadline.0.since(now).max(1) as u64);
+        let min_ms = rule.and_then(|rule| rule.min_ms).map_or(1, |ms| ms as i64);
+        let max_ms = rule
+            .and_then(|rule| rule.max_ms)
+            .map_or(i64::MAX, |ms| ms as i64);
+        let slides = rule.is_some_and(|rule| rule.slides);
+        let percent = match (jitter_percent, rule) {
+            (0, Some(rule)) => rule.jitter_percent,
+            (percent, _) => percent,
+        };
+        let mut span_ms = asked_ms.clamp(min_ms, max_ms);
+        let most = (i128::from(span_ms) * i128::from(percent) / 100) as i64;
+        let most = most.min(span_ms - min_ms);
+        if most > 0 {
+            span_ms -= self.space.rng.random_range(0..=most);
+        }
+        let mut term = asked;
+        if span_ms != asked_ms {
+            let deadline = Deadline(self.reading.now.plus(span_ms));
+            term = Term {
+                sliding_ms: asked.sliding_ms,
+                ..Term::new(deadline, Basis::Relative)
+            };
+        }
+        let is_span = asked.basis == Basis::Relative;
+        if slides && asked.sliding_ms.is_none() || is_span && asked.sliding_ms.is_some() {
+            term.sliding_ms = Some((span_ms as u64).min(SLIDING_MS_MAX));
         }
         term
+    }
+
+    /// Gives a key without a deadline the one of its rule, if it has a rule that gives one.
+    pub(super) fn give_default(&mut self, key: &[u8]) {
+        let rule = self.space.rules.of(self.db, key);
+        let default_ms = rule.and_then(|rule| rule.default_ms);
+        if let (Some(ms), Some(None)) = (default_ms, self.deadline(key)) {
+            let deadline = Deadline(self.reading.now.plus(ms as i64));
+            let term = self.term(key, Term::new(deadline, Basis::Relative), 0);
+            self.set_term(key, Some(term));
+            self.effect_until([b"PEXPIREAT", key], term);
+            self.also(Event::EXPIRE, key);
+        }
     }
 
     /// Changes the deadline of a living key; the caller reports the change.
@@ -550,6 +589,7 @@ impl Live<'_> {
         if let Some(old) = old {
             changes.record_overwrite(number, to, old, new);
         }
+        self.space.note_written(self.db, to);
         true
     }
 

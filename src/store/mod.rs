@@ -42,6 +42,7 @@ pub mod members;
 pub mod collection;
 pub mod edit;
 pub mod restate;
+pub mod rules;
 
 pub mod forecast;
 pub mod lag;

@@ -44,5 +44,6 @@ pub(super) fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, arg
     if has_effect && entry.is(flag::WRITE) && !entry.is(flag::OWN_EFFECT) {
         engine.keyspace.effects.record(caller.db, args.from(0));
     }
+    engine.keyspace.give_defaults(&engine.reading);
     engine.publish_changes();
 }

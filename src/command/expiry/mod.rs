@@ -7,11 +7,14 @@
 //!
 //! Not here: the index (`expiry`), what is looked up for it (`store/forecast.rs`).
 
+mod rule;
+
 use std::ops::Range;
 
 use crate::clock::{Reading, UnixMillis};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
+use crate::command::key::expire::{JITTER, SLIDING};
 use crate::command::server::info::expiry_figures;
 use crate::command::server::introspect;
 use crate::command::table::row::{Handler, *};
@@ -172,6 +175,20 @@ const SUBCOMMANDS: &[Row] = &[
         handler: Handler::Engine(resume),
     },
     Row {
+        name: "rule",
+        arity: -3,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS,
+        keys: &[],
+        group: Group::Generic,
+        since: SINCE,
+        complexity: "O(N) with N the number of rules",
+        summary: "Sets, deletes and shows what holds for the deadlines of keys that begin alike.",
+        args: &[Arg::one_of("action", RULE_ACTION)],
+        subcommands: &[],
+        handler: Handler::Engine(rule::rule),
+    },
+    Row {
         name: "help",
         arity: 2,
         flags: flag::LOADING | flag::STALE,
@@ -185,6 +202,36 @@ const SUBCOMMANDS: &[Row] = &[
         subcommands: &[],
         handler: Handler::Engine(introspect::help),
     },
+];
+
+/// What EXPIRY RULE does.
+const RULE_ACTION: &[Arg] = &[
+    Arg::block(
+        "set",
+        &[
+            Arg::new("name", ArgKind::String).token("SET"),
+            Arg::new("prefix", ArgKind::String).token("PREFIX"),
+            DB,
+            Arg::new("default-milliseconds", ArgKind::Integer)
+                .token("DEFAULT")
+                .optional(),
+            Arg::new("min-milliseconds", ArgKind::Integer)
+                .token("MIN")
+                .optional(),
+            Arg::new("max-milliseconds", ArgKind::Integer)
+                .token("MAX")
+                .optional(),
+            JITTER,
+            SLIDING,
+        ],
+    ),
+    Arg::new("name", ArgKind::String).token("DEL"),
+    Arg::word("list", "LIST"),
+    Arg::new("name", ArgKind::String).token("GET"),
+    Arg::block(
+        "test",
+        &[Arg::new("key", ArgKind::String).token("TEST"), DB],
+    ),
 ];
 
 /// What may follow the positions of a subcommand.

@@ -157,6 +157,7 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
     engine.keyspace.sparse_bytes_max = engine.config.hll_sparse_bytes_max as usize;
     engine.keyspace.limits = Limits::new(&engine.config);
+    engine.keyspace.set_rules(&engine.config.expiry_rules);
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }
 

@@ -142,7 +142,7 @@ fn answer(
     if deleted > 0 {
         live.changed_by(Event::XDEL, key, deleted);
     }
-    live.changed_silently(changes);
+    live.changed_silently(key, changes);
     reply.array(outcomes.len());
     outcomes.iter().for_each(|outcome| reply.integer(*outcome));
 }

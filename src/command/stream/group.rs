@@ -465,7 +465,7 @@ fn xack(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let ids = args.from(3).map(|id| parse_strict_id(id, 0));
     let ids = ids.collect::<Result<Vec<Id>, CommandError>>()?;
     let acknowledged = ids.iter().filter(|id| group.acknowledge(**id)).count();
-    live.changed_silently(acknowledged);
+    live.changed_silently(args.get(1), acknowledged);
     reply.integer(acknowledged as i64);
     Ok(())
 }

@@ -337,7 +337,7 @@ fn note(
     outcomes: &[Outcome],
     (unix_ms, last_id): (i64, Id),
 ) {
-    live.changed_silently(outcomes.len());
+    live.changed_silently(names[0], outcomes.len());
     for outcome in outcomes {
         match *outcome {
             Outcome::Gone(id) => record_acknowledged(live, [names[0], names[1]], &[id]),
@@ -401,7 +401,7 @@ fn xclaim(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     }
     note(live, [key, name, consumer], &outcomes, (unix_ms, last_id));
     if has_moved {
-        live.changed_silently(1);
+        live.changed_silently(key, 1);
         record_position(live, [key, name]);
     }
     reply_claimed(live, key, &outcomes, claim.is_silent, reply)

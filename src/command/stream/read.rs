@@ -425,7 +425,7 @@ impl Reading<'_> {
         delivered: &[(Id, u64)],
         last_id: Id,
     ) {
-        live.changed_silently(delivered.len());
+        live.changed_silently(names[0], delivered.len());
         if delivered.is_empty() || !live.is_followed() {
             return;
         }
