@@ -100,8 +100,10 @@ pub struct Keyspace {
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
     /// Rules of expiry.
     pub(super) rules: Rules,
-    /// Keys that the running command has written and that may get a deadline by a rule.
+    /// Keys that the running command has written, and that are still to get a deadline by a rule.
     pub(super) written: Vec<(usize, Vec<u8>)>,
+    /// Keys that have got one, which somebody is to be told.
+    pub(super) given: Vec<(usize, Vec<u8>)>,
     /// Keys whose deadlines have slid, while effects are heard.
     pub(super) slid: Cell<Vec<(usize, Vec<u8>)>>,
     /// Address, length and hash of the key that was last looked ahead for.
@@ -139,6 +141,7 @@ impl Keyspace {
             slid: Cell::default(),
             rules: Rules::default(),
             written: Vec::new(),
+            given: Vec::new(),
             missed: Cell::default(),
             ahead: Cell::new(Ahead::NONE),
             member_ahead: Cell::new(Ahead::NONE),
@@ -477,7 +480,10 @@ impl Keyspace {
     fn note_ruled(&mut self, db: usize, key: &[u8]) {
         let rule = self.rules.of(db, key);
         if rule.is_some_and(|rule| rule.default_ms.is_some()) {
-            self.written.push((db, key.to_vec()));
+            let slot = self.dbs[db].table.find(self.hash(key), key);
+            if slot.is_some_and(|slot| slot.deadline().is_none()) {
+                self.written.push((db, key.to_vec()));
+            }
         }
     }
 
@@ -485,9 +491,12 @@ impl Keyspace {
     /// rules. Called when the command ends and has left its effect.
     #[inline]
     pub fn give_defaults(&mut self, reading: &Reading) {
-        if !self.written.is_empty() {
+        if !self.written.is_empty() || !self.given.is_empty() {
             for (db, key) in std::mem::take(&mut self.written) {
                 self.live(db, reading).give_default(&key);
+            }
+            for (db, key) in std::mem::take(&mut self.given) {
+                self.live(db, reading).report_default(&key);
             }
         }
     }

@@ -373,8 +373,11 @@ impl Live<'_> {
         key: &[u8],
         form: Form,
         value: NewValue<'_>,
-        ttl: Ttl,
+        mut ttl: Ttl,
     ) -> Option<Kind> {
+        if self.space.rules.have_default() && ttl == Ttl::Drop {
+            ttl = self.default_term(key).map_or(ttl, Ttl::At);
+        }
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
         if let Some(place) = place.filter(|_| ttl == Ttl::Keep) {
@@ -533,15 +536,31 @@ impl Live<'_> {
         term
     }
 
-    /// Gives a key without a deadline the one of its rule, if it has a rule that gives one.
+    /// What a key gets by its rule that would be left without a deadline.
+    fn default_term(&mut self, key: &[u8]) -> Option<Term> {
+        let ms = self.space.rules.of(self.db, key)?.default_ms?;
+        let deadline = Deadline(self.reading.now.plus(ms as i64));
+        let term = self.term(key, Term::new(deadline, Basis::Relative), 0);
+        if self.is_followed() || self.space.changes.is_heard(Event::EXPIRE) {
+            self.space.given.push((self.db, key.to_vec()));
+        }
+        Some(term)
+    }
+
+    /// Gives a key that has been left without a deadline the one of its rule.
     pub(super) fn give_default(&mut self, key: &[u8]) {
-        let rule = self.space.rules.of(self.db, key);
-        let default_ms = rule.and_then(|rule| rule.default_ms);
-        if let (Some(ms), Some(None)) = (default_ms, self.deadline(key)) {
-            let deadline = Deadline(self.reading.now.plus(ms as i64));
-            let term = self.term(key, Term::new(deadline, Basis::Relative), 0);
+        if let Some(None) = self.deadline(key)
+            && let Some(term) = self.default_term(key)
+        {
             self.set_term(key, Some(term));
-            self.effect_until([b"PEXPIREAT", key], term);
+        }
+    }
+
+    /// Reports that a key has got a deadline by its rule, behind what gave rise to it.
+    pub(super) fn report_default(&mut self, key: &[u8]) {
+        let expiry = self.peek(key).and_then(Slot::expiry);
+        if let Some(expiry) = expiry {
+            self.effect_until([b"PEXPIREAT", key], expiry.term());
             self.also(Event::EXPIRE, key);
         }
     }
