@@ -72,6 +72,8 @@ mod sim;
 mod sliding;
 #[path = "main/snapshot.rs"]
 mod snapshot;
+#[path = "main/soft.rs"]
+mod soft;
 #[path = "main/sort.rs"]
 mod sort;
 #[path = "main/storage.rs"]

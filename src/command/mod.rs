@@ -63,6 +63,7 @@ pub const FAMILIES: &[&[Row]] = &[
     set::COMMANDS,
     string::increx::COMMANDS,
     string::compare::COMMANDS,
+    string::soft::COMMANDS,
     bitmap::COMMANDS,
     bitmap::operate::COMMANDS,
     bitmap::field::COMMANDS,

@@ -41,7 +41,7 @@ use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::request::Limits;
 use crate::store::Keyspace;
-use crate::store::change::Changes;
+use crate::store::change::{Changes, Event};
 use blocking::Blocking;
 use jobs::Jobs;
 use metrics::Metrics;
@@ -419,7 +419,10 @@ impl Engine {
         let mut taken = std::mem::take(&mut self.keyspace.changes);
         let flags = self.config.notify_keyspace_events.0;
         for (change, key) in taken.iter() {
-            if change.event.class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0 {
+            let class = change.event.class;
+            let is_change = class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0
+                && change.event != Event::SOFT_EXPIRED;
+            if is_change {
                 self.touch_watched(change.db, change.event, key);
                 if !self.blocking.is_empty() {
                     self.blocking.note_change(change.db, key);

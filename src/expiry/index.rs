@@ -81,10 +81,17 @@ impl From<Deadline> for Filing {
 }
 
 impl From<Term> for Filing {
+    /// A key whose soft deadline is to be reported comes up then.
     fn from(term: Term) -> Filing {
-        Filing {
-            deadline: term.deadline,
-            slides: term.sliding_ms.is_some(),
+        match term.soft_deadline() {
+            Some(soft) if term.soft.is_some_and(|soft| !soft.is_told) => Filing {
+                deadline: soft,
+                slides: true,
+            },
+            _ => Filing {
+                deadline: term.deadline,
+                slides: term.sliding_ms.is_some(),
+            },
         }
     }
 }

@@ -95,8 +95,33 @@ pub struct Term {
     /// Whether that was said as a span from now or as a moment.
     pub basis: Basis,
     /// The deadline moves to so many ms from whenever the key is used; at most
-    /// [`SLIDING_MS_MAX`].
+    /// [`SLIDING_MS_MAX`]. A deadline that slides has no soft one before it.
     pub sliding_ms: Option<u64>,
+    /// From when on the value is stale.
+    pub soft: Option<Soft>,
+}
+
+/// The soft deadline of a key: from then on its value is stale, and somebody should refresh it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Soft {
+    /// How long before the deadline, in ms; at least one, and at most [`SLIDING_MS_MAX`].
+    pub before_ms: u64,
+    /// It has come, and that was reported.
+    pub is_told: bool,
+    /// How long before the deadline the right of whoever refreshes the value ends, in ms; zero if
+    /// nobody does.
+    pub lease_before_ms: u64,
+}
+
+impl Soft {
+    /// One that has not come yet.
+    pub fn new(before_ms: u64) -> Soft {
+        Soft {
+            before_ms,
+            is_told: false,
+            lease_before_ms: 0,
+        }
+    }
 }
 
 /// The longest sliding span, in ms: half of what fits 48 bits, so that the way a deadline has slid
@@ -110,7 +135,14 @@ impl Term {
             deadline,
             basis,
             sliding_ms: None,
+            soft: None,
         }
+    }
+
+    /// From when on the value is stale.
+    pub fn soft_deadline(&self) -> Option<Deadline> {
+        let before_ms = self.soft?.before_ms as i64;
+        Some(Deadline(self.deadline.0.plus(-before_ms)))
     }
 }
 

@@ -12,8 +12,8 @@
 //!
 //! A chunk is of one database and one kind. There is an open one for the collections and one for
 //! each [`Stream`] of strings: those of the sweep are of one database for long, those that commands
-//! have kept come from anywhere, and would end the sweep's chunk with every entry. Keys with a
-//! sliding TTL have two open chunks of their own.
+//! have kept come from anywhere, and would end the sweep's chunk with every entry. Keys with
+//! more than a TTL have two open chunks of their own.
 //!
 //! Long strings are not copied; they have a chunk of their own, which shares their bytes with the
 //! keyspace.
@@ -26,11 +26,13 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::format::{
-    self, Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_LIBRARIES,
-    KIND_RULES, KIND_SLIDING_COLLECTIONS, KIND_SLIDING_STRINGS, KIND_STRINGS, LibraryRecord,
-    PartRecord, RuleRecord, SHARED_BYTES_MIN, StringRecord,
+    self, Chunk, ChunkWriter, Elements, Footer, Header, KIND_COLLECTIONS, KIND_EXTRA_COLLECTIONS,
+    KIND_EXTRA_STRINGS, KIND_LIBRARIES, KIND_RULES, KIND_STRINGS, LibraryRecord, PartRecord,
+    RuleRecord, SHARED_BYTES_MIN, StringRecord,
 };
 use crate::value::{Kind, StringRef};
+
+pub use super::format::Extras;
 
 /// A part of a collection is full when its elements take so many bytes.
 const PART_BYTES_GOAL: usize = 64 * 1024;
@@ -66,8 +68,8 @@ pub struct Head<'a> {
     pub key: &'a [u8],
     /// Its deadline in Unix ms.
     pub deadline: Option<i64>,
-    /// The span by which that slides, in ms.
-    pub sliding_ms: Option<u64>,
+    /// What it has besides.
+    pub extras: Extras,
 }
 
 /// Encodes the entries of one snapshot.
@@ -77,9 +79,9 @@ pub struct Encoder {
     strings: [Option<ChunkWriter>; 2],
     /// The open chunk of collections.
     collections: Option<ChunkWriter>,
-    /// The open chunks of strings and of collections whose deadlines slide.
-    sliding_strings: Option<ChunkWriter>,
-    sliding_collections: Option<ChunkWriter>,
+    /// The open chunks of strings and of collections that have more than a deadline.
+    extra_strings: Option<ChunkWriter>,
+    extra_collections: Option<ChunkWriter>,
     /// The elements of the part that has begun.
     elements: Elements,
     /// They have deadlines.
@@ -102,13 +104,13 @@ impl Encoder {
             db,
             key,
             deadline,
-            sliding_ms,
+            extras,
         } = head;
         self.output.count(deadline);
         if value.len() >= SHARED_BYTES_MIN
             && let Some(shared) = share()
         {
-            let ends = (deadline, sliding_ms);
+            let ends = (deadline, extras);
             let chunk = Chunk::of_string(db, key, ends, shared, is_edited);
             self.output.add(chunk);
             return 0;
@@ -120,10 +122,10 @@ impl Encoder {
             value,
             is_edited,
         };
-        if let Some(ms) = sliding_ms {
-            let open = &mut self.sliding_strings;
-            let chunk = self.output.make_room(open, KIND_SLIDING_STRINGS, db, bytes);
-            chunk.push((ms, &record));
+        if !extras.are_none() {
+            let open = &mut self.extra_strings;
+            let chunk = self.output.make_room(open, KIND_EXTRA_STRINGS, db, bytes);
+            chunk.push((extras, &record));
         } else {
             let open = &mut self.strings[stream as usize];
             let chunk = self.output.make_room(open, KIND_STRINGS, db, bytes);
@@ -196,21 +198,22 @@ impl Encoder {
         };
         if self.elements.copied().is_none() {
             // After those before it: parts stand in order.
-            let open = match head.sliding_ms {
-                Some(_) => &mut self.sliding_collections,
-                None => &mut self.collections,
+            let open = if head.extras.are_none() {
+                &mut self.collections
+            } else {
+                &mut self.extra_collections
             };
             self.output.close(open.take());
-            let chunk = Chunk::of_part(head.db, &record, head.sliding_ms, &self.elements);
+            let chunk = Chunk::of_part(head.db, &record, head.extras, &self.elements);
             self.output.add(chunk);
             return Some(0);
         }
         let bytes = record.key.len() + record.elements.len() + 48;
         let output = &mut self.output;
-        if let Some(ms) = head.sliding_ms {
-            let (open, kind) = (&mut self.sliding_collections, KIND_SLIDING_COLLECTIONS);
+        if !head.extras.are_none() {
+            let (open, kind) = (&mut self.extra_collections, KIND_EXTRA_COLLECTIONS);
             let chunk = output.make_room(open, kind, head.db, bytes);
-            chunk.push((ms, record));
+            chunk.push((head.extras, record));
         } else {
             let open = &mut self.collections;
             let chunk = output.make_room(open, KIND_COLLECTIONS, head.db, bytes);
@@ -241,8 +244,8 @@ impl Encoder {
             swept,
             kept,
             &mut self.collections,
-            &mut self.sliding_strings,
-            &mut self.sliding_collections,
+            &mut self.extra_strings,
+            &mut self.extra_collections,
         ] {
             self.output.close(open.take());
         }

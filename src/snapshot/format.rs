@@ -7,7 +7,7 @@
 //!          4  length of the body in bytes, at most 64 KiB
 //!          .  body: bincode Header
 //!          4  CRC-32 of everything before
-//! chunk    1  kind: 1 strings, 2 collections, 4 and 5 the same of keys with a sliding TTL, 131
+//! chunk    1  kind: 1 strings, 2 collections, 4 and 5 the same of keys with more than a TTL, 131
 //!             libraries of functions, 134 rules of expiry; bit 7 set: a reader that does not know
 //!             the kind may skip it
 //!          1  flags: bit 0 is reserved for compression; any other bit set is refused
@@ -29,7 +29,7 @@
 //! backed by bytes. A string larger than a chunk has a chunk of its own, whose payload may then be
 //! as long as the longest strings.
 //!
-//! In chunks of kinds 4 and 5 the sliding span, in ms, stands before each record.
+//! In chunks of kinds 4 and 5 more about the deadline stands before each record ([`Extras`]).
 //!
 //! A large collection is a sequence of records with the same key, its parts, which may be spread
 //! over chunks but stand in order; other records may come between them. How a collection was kept
@@ -78,10 +78,10 @@ pub const PAYLOAD_GOAL: usize = 256 * 1024;
 pub const KIND_STRINGS: u8 = 1;
 /// Kind of a chunk of parts of collections.
 pub const KIND_COLLECTIONS: u8 = 2;
-/// Kind of a chunk of strings, each behind the span by which its deadline slides.
-pub const KIND_SLIDING_STRINGS: u8 = 4;
+/// Kind of a chunk of strings, each behind its [`Extras`].
+pub const KIND_EXTRA_STRINGS: u8 = 4;
 /// Kind of a chunk of parts of collections, each behind the same.
-pub const KIND_SLIDING_COLLECTIONS: u8 = 5;
+pub const KIND_EXTRA_COLLECTIONS: u8 = 5;
 /// Kind of a chunk of libraries. A reader that knows none skips it.
 pub const KIND_LIBRARIES: u8 = KIND_SKIPPABLE | 3;
 /// Kind of a chunk of rules of expiry. A reader that knows none skips it.
@@ -130,6 +130,22 @@ pub struct StringRecord<'a> {
     pub value: &'a [u8],
     /// The value was edited in place (OBJECT ENCODING says raw).
     pub is_edited: bool,
+}
+
+/// What a key has besides a deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Extras {
+    /// The span by which the deadline slides, in ms.
+    pub sliding_ms: Option<u64>,
+    /// How long before the deadline the value becomes stale, in ms.
+    pub soft_before_ms: Option<u64>,
+}
+
+impl Extras {
+    /// Whether there is nothing.
+    pub fn are_none(&self) -> bool {
+        *self == Extras::default()
+    }
 }
 
 /// A library of functions.
@@ -433,7 +449,7 @@ pub fn read_chunk_start(start: &[u8; CHUNK_START]) -> Result<ChunkStart, Fault> 
     };
     let is_known = matches!(
         chunk.kind,
-        KIND_STRINGS | KIND_COLLECTIONS | KIND_SLIDING_STRINGS | KIND_SLIDING_COLLECTIONS
+        KIND_STRINGS | KIND_COLLECTIONS | KIND_EXTRA_STRINGS | KIND_EXTRA_COLLECTIONS
     );
     if !is_known && chunk.kind & KIND_SKIPPABLE == 0 {
         return Err(Fault::UnknownKind(chunk.kind));
@@ -468,8 +484,8 @@ pub fn check_payload(start: &[u8; CHUNK_START], payload: &[u8]) -> Result<(), Fa
 }
 
 /// The records of a payload: [`StringRecord`]s of [`KIND_STRINGS`], [`PartRecord`]s of
-/// [`KIND_COLLECTIONS`], [`LibraryRecord`]s of [`KIND_LIBRARIES`]; pairs of a span and such a
-/// record of [`KIND_SLIDING_STRINGS`] and [`KIND_SLIDING_COLLECTIONS`].
+/// [`KIND_COLLECTIONS`], [`LibraryRecord`]s of [`KIND_LIBRARIES`]; pairs of [`Extras`] and such a
+/// record of [`KIND_EXTRA_STRINGS`] and [`KIND_EXTRA_COLLECTIONS`].
 pub struct Records<'a, T> {
     payload: &'a [u8],
     left: u32,
@@ -526,8 +542,8 @@ pub fn texts<'a, T: BorrowDecode<'a, ()>>(
     records.map(|record| record.map(text)).collect()
 }
 
-/// A record with the span by which its key's deadline slides, in ms, if it does.
-pub type Stated<T> = (Option<u64>, T);
+/// A record with what its key has besides a deadline.
+pub type Stated<T> = (Extras, T);
 
 /// The records of strings or of parts, of whichever kind their chunk is. `deadline` is that of a
 /// record, in Unix ms.
@@ -536,21 +552,26 @@ fn stated<'a, T: BorrowDecode<'a, ()> + 'a>(
     payload: &'a [u8],
     deadline: fn(&T) -> Option<i64>,
 ) -> Box<dyn Iterator<Item = Result<Stated<T>, Fault>> + 'a> {
-    if !matches!(chunk.kind, KIND_SLIDING_STRINGS | KIND_SLIDING_COLLECTIONS) {
+    if !matches!(chunk.kind, KIND_EXTRA_STRINGS | KIND_EXTRA_COLLECTIONS) {
         let records = Records::<T>::new(payload, chunk.records);
-        return Box::new(records.map(|record| record.map(|record| (None, record))));
+        return Box::new(records.map(|record| record.map(|record| (Extras::default(), record))));
     }
-    let records = Records::<(u64, T)>::new(payload, chunk.records);
+    let records = Records::<(Extras, T)>::new(payload, chunk.records);
     Box::new(records.map(move |record| {
-        let (ms, record) = record?;
-        if !(1..=SLIDING_MS_MAX).contains(&ms) || deadline(&record).is_none() {
+        let (extras, record) = record?;
+        let spans = [extras.sliding_ms, extras.soft_before_ms];
+        let are_good = match spans {
+            [Some(ms), None] | [None, Some(ms)] => (1..=SLIDING_MS_MAX).contains(&ms),
+            _ => false,
+        };
+        if !are_good || deadline(&record).is_none() {
             return Err(Fault::BadRecord);
         }
-        Ok((Some(ms), record))
+        Ok((extras, record))
     }))
 }
 
-/// The strings of a chunk of [`KIND_STRINGS`] or [`KIND_SLIDING_STRINGS`].
+/// The strings of a chunk of [`KIND_STRINGS`] or [`KIND_EXTRA_STRINGS`].
 pub fn strings<'a>(
     chunk: ChunkStart,
     payload: &'a [u8],
@@ -558,7 +579,7 @@ pub fn strings<'a>(
     stated(chunk, payload, |record: &StringRecord<'_>| record.deadline)
 }
 
-/// The parts of a chunk of [`KIND_COLLECTIONS`] or [`KIND_SLIDING_COLLECTIONS`].
+/// The parts of a chunk of [`KIND_COLLECTIONS`] or [`KIND_EXTRA_COLLECTIONS`].
 pub fn parts<'a>(
     chunk: ChunkStart,
     payload: &'a [u8],
@@ -658,14 +679,20 @@ impl Chunk {
     pub fn of_string(
         db: u16,
         key: &[u8],
-        (deadline, sliding_ms): (Option<i64>, Option<u64>),
+        (deadline, extras): (Option<i64>, Extras),
         value: Bytes,
         is_edited: bool,
     ) -> Chunk {
-        let kind = sliding_ms.map_or(KIND_STRINGS, |_| KIND_SLIDING_STRINGS);
+        let kind = if extras.are_none() {
+            KIND_STRINGS
+        } else {
+            KIND_EXTRA_STRINGS
+        };
         let mut writer = ChunkWriter::small(kind, db, key.len());
         let buffer = &mut writer.buffer;
-        sliding_ms.iter().for_each(|ms| encode(ms, buffer));
+        if !extras.are_none() {
+            encode(extras, buffer);
+        }
         encode(key, buffer);
         encode(deadline, buffer);
         encode(value.len() as u64, buffer);
@@ -676,16 +703,17 @@ impl Chunk {
 
     /// A chunk of a single part of a collection, as [`ChunkWriter::push`] would write its record;
     /// with these elements in the place of the record's.
-    pub fn of_part(
-        db: u16,
-        record: &PartRecord<'_>,
-        sliding_ms: Option<u64>,
-        elements: &Elements,
-    ) -> Chunk {
-        let kind = sliding_ms.map_or(KIND_COLLECTIONS, |_| KIND_SLIDING_COLLECTIONS);
+    pub fn of_part(db: u16, record: &PartRecord<'_>, extras: Extras, elements: &Elements) -> Chunk {
+        let kind = if extras.are_none() {
+            KIND_COLLECTIONS
+        } else {
+            KIND_EXTRA_COLLECTIONS
+        };
         let mut writer = ChunkWriter::small(kind, db, record.key.len());
         let buffer = &mut writer.buffer;
-        sliding_ms.iter().for_each(|ms| encode(ms, buffer));
+        if !extras.are_none() {
+            encode(extras, buffer);
+        }
         encode(record.key, buffer);
         encode(record.deadline, buffer);
         encode(record.kind, buffer);
@@ -792,7 +820,7 @@ mod tests {
                 let shared = bytes_of(Chunk::of_string(
                     3,
                     b"key",
-                    (deadline, None),
+                    (deadline, Extras::default()),
                     value.clone(),
                     is_edited,
                 ));
@@ -830,7 +858,7 @@ mod tests {
             writer.push(&record);
             let copied = bytes_of(writer.finish());
             assert!(
-                copied == bytes_of(Chunk::of_part(3, &record, None, &shared)),
+                copied == bytes_of(Chunk::of_part(3, &record, Extras::default(), &shared)),
                 "{lens:?}"
             );
         }

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::format::{
-    self, CHUNK_START, ChunkStart, DATED_HASH, Fault, Footer, HEADER_START, Header,
-    KIND_COLLECTIONS, KIND_END, KIND_LIBRARIES, KIND_RULES, KIND_SLIDING_COLLECTIONS,
-    KIND_SLIDING_STRINGS, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM, Stated,
-    StringRecord, Strings,
+    self, CHUNK_START, ChunkStart, DATED_HASH, Extras, Fault, Footer, HEADER_START, Header,
+    KIND_COLLECTIONS, KIND_END, KIND_EXTRA_COLLECTIONS, KIND_EXTRA_STRINGS, KIND_LIBRARIES,
+    KIND_RULES, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM, Stated, StringRecord,
+    Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Basis, Deadline, Term, is_due};
+use crate::expiry::{Basis, Deadline, Soft, Term, is_due};
 use crate::store::Keyspace;
 use crate::store::entry::{Form, INLINE_MAX, NewValue};
 use crate::value::{Value, stream};
@@ -395,8 +395,8 @@ impl Loader {
             loaded: &mut self.loaded,
         };
         let (volatile, fault) = match chunk.kind {
-            KIND_STRINGS | KIND_SLIDING_STRINGS => target.strings(chunk, payload),
-            KIND_COLLECTIONS | KIND_SLIDING_COLLECTIONS => target.collections(chunk, payload),
+            KIND_STRINGS | KIND_EXTRA_STRINGS => target.strings(chunk, payload),
+            KIND_COLLECTIONS | KIND_EXTRA_COLLECTIONS => target.collections(chunk, payload),
             KIND_LIBRARIES => {
                 let texts = format::texts(chunk, payload, |record: LibraryRecord<'_>| record.code);
                 (0, keep(texts, &mut self.libraries))
@@ -442,10 +442,10 @@ impl Target<'_> {
         let mut batch: Vec<(u64, Stated<StringRecord<'_>>)> = Vec::with_capacity(BATCH);
         for record in format::strings(chunk, payload) {
             match record {
-                Ok((sliding_ms, record)) => {
+                Ok((extras, record)) => {
                     volatile += u64::from(record.deadline.is_some());
                     let hash = self.keyspace.look_ahead(self.db, record.key);
-                    batch.push((hash, (sliding_ms, record)));
+                    batch.push((hash, (extras, record)));
                 }
                 Err(error) => fault = Some(error),
             }
@@ -485,16 +485,24 @@ impl Target<'_> {
 
     /// The terms of a key; none if it is dead and not to be loaded. What stands in a file is a
     /// moment.
-    fn term(&self, unix_ms: Option<i64>, sliding_ms: Option<u64>) -> Option<Option<Term>> {
-        let term = |deadline| Term {
-            sliding_ms,
+    fn term(&self, unix_ms: Option<i64>, extras: Extras) -> Option<Option<Term>> {
+        let Some(deadline) = self.deadline(unix_ms)? else {
+            return Some(None);
+        };
+        let mut term = Term {
+            sliding_ms: extras.sliding_ms,
+            soft: extras.soft_before_ms.map(Soft::new),
             ..Term::new(deadline, Basis::Absolute)
         };
-        Some(self.deadline(unix_ms)?.map(term))
+        let soft_deadline = term.soft_deadline();
+        if let Some(soft) = &mut term.soft {
+            soft.is_told = soft_deadline.is_some_and(|soft| is_due(soft, self.reading.now));
+        }
+        Some(Some(term))
     }
 
-    fn part(&mut self, (sliding_ms, record): &Stated<PartRecord<'_>>) -> Result<(), Fault> {
-        let Some(term) = self.term(record.deadline, *sliding_ms) else {
+    fn part(&mut self, (extras, record): &Stated<PartRecord<'_>>) -> Result<(), Fault> {
+        let Some(term) = self.term(record.deadline, *extras) else {
             self.loaded.expired += u64::from(record.part == 0);
             return Ok(());
         };
@@ -553,8 +561,8 @@ impl Target<'_> {
         Ok((kept, deadlines))
     }
 
-    fn string(&mut self, hash: u64, (sliding_ms, record): &Stated<StringRecord<'_>>) {
-        let Some(term) = self.term(record.deadline, *sliding_ms) else {
+    fn string(&mut self, hash: u64, (extras, record): &Stated<StringRecord<'_>>) {
+        let Some(term) = self.term(record.deadline, *extras) else {
             self.loaded.expired += 1;
             return;
         };
@@ -678,7 +686,7 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
             }
         };
         match chunk.kind {
-            KIND_STRINGS | KIND_SLIDING_STRINGS => {
+            KIND_STRINGS | KIND_EXTRA_STRINGS => {
                 for record in format::strings(chunk, payload) {
                     match record {
                         Ok((_, record)) => count(record.deadline, true),
@@ -686,7 +694,7 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
                     }
                 }
             }
-            KIND_COLLECTIONS | KIND_SLIDING_COLLECTIONS => {
+            KIND_COLLECTIONS | KIND_EXTRA_COLLECTIONS => {
                 for record in format::parts(chunk, payload) {
                     match record.and_then(|record| check_part(&record.1).map(|()| record)) {
                         Ok((_, record)) => count(record.deadline, record.part == 0),

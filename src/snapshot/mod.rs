@@ -57,7 +57,7 @@ use crate::store::entry::{Form, Slot, ValueRef};
 use crate::store::table::Walk;
 use crate::store::{Keyspace, collection};
 use crate::value::{Frozen, StringRef, Value};
-use encoder::{Encoder, Head, Stream};
+use encoder::{Encoder, Extras, Head, Stream};
 use writer::{SaveError, Target, Writer};
 
 /// Snapshots given up in a row before entries are restamped.
@@ -261,7 +261,10 @@ impl Job {
             db,
             key: slot.key(),
             deadline: deadline.map(|deadline| reading.to_wall(deadline.0)),
-            sliding_ms: slot.sliding_ms(),
+            extras: Extras {
+                sliding_ms: slot.sliding_ms(),
+                soft_before_ms: slot.soft().map(|soft| soft.before_ms),
+            },
         };
         let Some(value) = slot.string() else {
             return self.encode_collection(head, slot, reading);
@@ -278,7 +281,7 @@ impl Job {
                 db: head.db,
                 key: head.key.into(),
                 deadline: head.deadline,
-                sliding_ms: head.sliding_ms,
+                extras: head.extras,
                 frozen,
                 part: 0,
                 element: 0,
@@ -335,7 +338,7 @@ struct Unfolding {
     key: Box<[u8]>,
     /// Unix ms.
     deadline: Option<i64>,
-    sliding_ms: Option<u64>,
+    extras: Extras,
     frozen: Frozen,
     /// Number of the next part.
     part: u32,
@@ -350,7 +353,7 @@ impl Unfolding {
             db: self.db,
             key: &self.key,
             deadline: self.deadline,
-            sliding_ms: self.sliding_ms,
+            extras: self.extras,
         }
     }
 

@@ -17,7 +17,7 @@ use super::preimages::Cut;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, Filing, ItemRef, Refile, Strata};
-use crate::expiry::{ALL_LIVE, Term};
+use crate::expiry::{ALL_LIVE, Term, is_due};
 use crate::value::Value;
 
 /// What happens to a deadline when a value is written.
@@ -143,7 +143,7 @@ impl Db {
             self.members.remove(item, deadline);
         }
         let expiry = match (slot.expiry(), ttl) {
-            (old, Ttl::Keep) => old,
+            (old, Ttl::Keep) => old.map(Expiry::without_lease),
             (None, Ttl::Drop) => None,
             (Some(old), Ttl::Drop) => {
                 self.index.remove(old.item, old.filing());
@@ -266,10 +266,17 @@ impl Db {
         Some(slot)
     }
 
-    /// Refiles a drawn item under its entry's deadline; the entry stays as it is otherwise.
-    pub fn refile(&mut self, what: Filed, hash: u64, item: ItemRef) {
+    /// Refiles a drawn item under its entry's deadline. A key whose soft deadline has come is
+    /// handed to `stale`, once.
+    pub fn refile(
+        &mut self,
+        what: Filed,
+        (item, hash): (ItemRef, u64),
+        now: UnixMillis,
+        stale: impl FnOnce(&[u8]),
+    ) {
         match what {
-            Filed::Keys => self.refile_key(hash, item),
+            Filed::Keys => self.refile_key(hash, item, now, stale),
             Filed::Members => self.file_members(hash, item),
         }
     }
@@ -297,7 +304,9 @@ impl Db {
         members::set_filed(slot, filed);
     }
 
-    fn refile_key(&mut self, hash: u64, item: ItemRef) {
+    /// Files a key anew by its deadline. If its soft deadline has come, it is handed to `stale`
+    /// first, once.
+    fn refile_key(&mut self, hash: u64, item: ItemRef, now: UnixMillis, stale: impl FnOnce(&[u8])) {
         let Some(slot) = self
             .table
             .find_by_mut(hash, |slot| slot.item() == Some(item))
@@ -307,10 +316,13 @@ impl Db {
         let Some(expiry) = slot.expiry() else {
             return;
         };
-        let term = expiry.term();
-        if expiry.slid_ms > 0 {
-            self.index.change(item, expiry.filing(), term);
+        let mut term = expiry.term();
+        let has_come = term.soft_deadline().is_some_and(|soft| is_due(soft, now));
+        if let Some(soft) = term.soft.as_mut().filter(|soft| has_come && !soft.is_told) {
+            soft.is_told = true;
+            stale(slot.key());
         }
+        self.index.change(item, expiry.filing(), term);
         let item = self.index.refile(item, term);
         slot.set_expiry(Some(Expiry::new(term, item)));
     }

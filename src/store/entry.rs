@@ -15,8 +15,11 @@
 //!
 //! expiry  0-5 deadline, ms: bits 45..0 of 48; 46 is free; 47 is set if it was given as a moment
 //!         6-9 back-reference into the index                                      (10 bytes)
-//!         0-7 deadline, ms  8-13 sliding span, ms, or zero  14 one if given as a moment
-//!         15-20 how far the deadline has slid, ms  21-24 back-reference          (long, 25 bytes)
+//!         0-7 deadline, ms  8-13 sliding span, ms, or zero  14 flags: 0 given as a moment, 1 soft,
+//!         15-20 how far the deadline has slid, ms           2 stale, and reported
+//!         21-24 back-reference                                                   (long, 25 bytes)
+//!         If soft: 8-13 how long before it the soft deadline is, 15-20 how long before it the
+//!         lease ends
 //! ```
 //!
 //! A deadline takes the long form from 2^46 ms on, which is in the year 4199, and if the key has a
@@ -24,7 +27,8 @@
 //!
 //! A key with a sliding span gets a new deadline whenever it is used. That writes the entry alone:
 //! the index believes in the deadline it was told, which is as far before the real one as that has
-//! slid, and finds out when the key comes up.
+//! slid, and finds out when the key comes up. In the same way a key with a soft deadline comes up
+//! at that first.
 //!
 //! The access clock counts seconds and wraps after 18.2 hours: enough to tell which of two keys in
 //! use was used longer ago. Its 16 bits are all there is for that: three bytes would put a 16-byte
@@ -51,7 +55,7 @@ use std::rc::Rc;
 
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Filing, ItemRef};
-use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Term};
+use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Soft, Term};
 use crate::value::packed::Buffer;
 use crate::value::{Kind, Value, size_class};
 
@@ -68,8 +72,12 @@ const EXPIRY_BYTES: usize = 6 + ITEM_BYTES;
 const LONG_EXPIRY_BYTES: usize = 8 + 6 + 1 + 6 + ITEM_BYTES;
 /// Where the sliding span, the basis and the way slid are in a long expiry.
 const SPAN_AT: usize = 8;
-const BASIS_AT: usize = SPAN_AT + 6;
-const SLID_AT: usize = BASIS_AT + 1;
+const FLAGS_AT: usize = SPAN_AT + 6;
+const SLID_AT: usize = FLAGS_AT + 1;
+/// Flags of a long expiry.
+const FLAG_ABSOLUTE: u8 = 1 << 0;
+const FLAG_SOFT: u8 = 1 << 1;
+const FLAG_TOLD: u8 = 1 << 2;
 /// A deadline from here on, or before the epoch, takes the long form.
 const FAR_MS: i64 = 1 << 46;
 const DEADLINE_MASK: u64 = FAR_MS as u64 - 1;
@@ -197,6 +205,8 @@ pub struct Expiry {
     /// The span of a key whose deadline moves when it is used, in ms: at least one, and at most
     /// [`SLIDING_MS_MAX`].
     pub sliding_ms: Option<u64>,
+    /// The soft deadline of a key whose deadline does not move.
+    pub soft: Option<Soft>,
 }
 
 impl Expiry {
@@ -208,6 +218,7 @@ impl Expiry {
             item,
             basis: term.basis,
             sliding_ms: term.sliding_ms,
+            soft: term.soft,
         }
     }
 
@@ -217,19 +228,31 @@ impl Expiry {
             deadline: self.deadline,
             basis: self.basis,
             sliding_ms: self.sliding_ms,
+            soft: self.soft,
         }
+    }
+
+    /// The same after the value was written anew: nobody refreshes it any more.
+    pub fn without_lease(mut self) -> Expiry {
+        if let Some(soft) = &mut self.soft {
+            soft.lease_before_ms = 0;
+        }
+        self
     }
 
     /// What the index knows of it.
     pub fn filing(&self) -> Filing {
+        let told = Filing::from(self.term());
         Filing {
-            deadline: Deadline(self.deadline.0.plus(-(self.slid_ms as i64))),
-            slides: self.sliding_ms.is_some(),
+            deadline: Deadline(told.deadline.0.plus(-(self.slid_ms as i64))),
+            ..told
         }
     }
 
     fn is_long(&self) -> bool {
-        self.sliding_ms.is_some() || !(0..FAR_MS).contains(&self.deadline.0.0)
+        self.sliding_ms.is_some()
+            || self.soft.is_some()
+            || !(0..FAR_MS).contains(&self.deadline.0.0)
     }
 }
 
@@ -436,11 +459,17 @@ unsafe fn write_expiry(at: *mut u8, shape: u8, expiry: Expiry) {
     unsafe {
         if shape & LONG != 0 {
             at.cast::<u64>().write_unaligned(ms);
-            let span = expiry.sliding_ms.unwrap_or(0);
+            let mut flags = if is_absolute { FLAG_ABSOLUTE } else { 0 };
+            let (mut span, mut way) = (expiry.sliding_ms.unwrap_or(0), expiry.slid_ms);
+            if let Some(soft) = expiry.soft {
+                assert!(expiry.sliding_ms.is_none() && soft.before_ms > 0);
+                flags |= FLAG_SOFT | if soft.is_told { FLAG_TOLD } else { 0 };
+                (span, way) = (soft.before_ms, soft.lease_before_ms);
+            }
             assert!(span <= SLIDING_MS_MAX && expiry.sliding_ms != Some(0));
             write_u48(at.add(SPAN_AT), span);
-            at.add(BASIS_AT).write(is_absolute.into());
-            write_u48(at.add(SLID_AT), expiry.slid_ms);
+            at.add(FLAGS_AT).write(flags);
+            write_u48(at.add(SLID_AT), way);
         } else {
             let flags = if is_absolute { ABSOLUTE } else { 0 };
             write_u48(at, ms | u64::from(flags) << 32);
@@ -680,7 +709,7 @@ impl Slot {
         let is_absolute = unsafe {
             let at = self.at().add(header_bytes(shape));
             if shape & LONG != 0 {
-                at.add(BASIS_AT).read() != 0
+                at.add(FLAGS_AT).read() & FLAG_ABSOLUTE != 0
             } else {
                 at.add(4).cast::<u16>().read_unaligned() & ABSOLUTE != 0
             }
@@ -700,8 +729,31 @@ impl Slot {
             return None;
         }
         // SAFETY: a volatile entry has its expiry just behind the header, here the long one.
-        let span = unsafe { read_u48(self.at().add(header_bytes(shape) + SPAN_AT)) };
-        Some(span).filter(|&span| span > 0)
+        let (span, flags) = unsafe {
+            let at = self.at().add(header_bytes(shape));
+            (read_u48(at.add(SPAN_AT)), at.add(FLAGS_AT).read())
+        };
+        Some(span).filter(|&span| span > 0 && flags & FLAG_SOFT == 0)
+    }
+
+    /// The soft deadline of a key.
+    pub fn soft(&self) -> Option<Soft> {
+        const BOTH: u8 = VOLATILE | LONG;
+        let shape = self.shape();
+        if shape & BOTH != BOTH {
+            return None;
+        }
+        // SAFETY: a volatile entry has its expiry just behind the header, here the long one.
+        let (before_ms, flags, lease_before_ms) = unsafe {
+            let at = self.at().add(header_bytes(shape));
+            let flags = at.add(FLAGS_AT).read();
+            (read_u48(at.add(SPAN_AT)), flags, read_u48(at.add(SLID_AT)))
+        };
+        (flags & FLAG_SOFT != 0).then_some(Soft {
+            before_ms,
+            is_told: flags & FLAG_TOLD != 0,
+            lease_before_ms,
+        })
     }
 
     /// Moves the deadline of a key that has a sliding span to one span from `now`, if that is
@@ -722,7 +774,8 @@ impl Slot {
             let span_ms = read_u48(at.add(SPAN_AT)) as i64;
             let old = at.cast::<i64>().read_unaligned();
             let new = now.plus(span_ms).0;
-            if span_ms == 0 || new <= old {
+            let is_soft = at.add(FLAGS_AT).read() & FLAG_SOFT != 0;
+            if span_ms == 0 || new <= old || is_soft {
                 return false;
             }
             at.cast::<i64>().write_unaligned(new);
@@ -739,7 +792,13 @@ impl Slot {
             return 0;
         }
         // SAFETY: a volatile entry has its expiry just behind the header, here the long one.
-        unsafe { read_u48(self.at().add(header_bytes(shape) + SLID_AT)) }
+        unsafe {
+            let at = self.at().add(header_bytes(shape));
+            if at.add(FLAGS_AT).read() & FLAG_SOFT != 0 {
+                return 0;
+            }
+            read_u48(at.add(SLID_AT))
+        }
     }
 
     /// All that is known of the expiry of a volatile key.
@@ -750,6 +809,7 @@ impl Slot {
             item: self.item()?,
             basis: self.basis()?,
             sliding_ms: self.sliding_ms(),
+            soft: self.soft(),
         })
     }
 

@@ -335,7 +335,9 @@ impl Keyspace {
             if self.expire(db, hash, (reading.now, Removal::Active), is_it) {
                 round.removed += 1;
             } else {
-                self.dbs[db].refile(Filed::Keys, hash, item);
+                let Keyspace { dbs, changes, .. } = self;
+                let stale = |key: &[u8]| changes.record(db as u16, Event::SOFT_EXPIRED, key);
+                dbs[db].refile(Filed::Keys, (item, hash), reading.now, stale);
                 round.refiled += 1;
             }
         }
@@ -414,7 +416,8 @@ impl Keyspace {
         self.dbs[db].index_of(what).draw_coming(items, drawn);
         self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
-            self.dbs[db].refile(what, hash, item);
+            // None of them is due, hard or soft: their bucket has not begun.
+            self.dbs[db].refile(what, (item, hash), UnixMillis(i64::MIN), |_| {});
         }
         drawn.len()
     }

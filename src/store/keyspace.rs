@@ -12,6 +12,7 @@ use super::db::Db;
 use super::effect::Effects;
 use super::entry::{Form, NewValue, Parts, Slot, ValueRef};
 use super::expire::Noted;
+use super::fills::Fills;
 use super::graveyard::Graveyard;
 use super::lag::Lags;
 use super::live::Live;
@@ -98,6 +99,8 @@ pub struct Keyspace {
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Leases on keys that are not there.
+    pub(super) fills: Fills,
     /// Rules of expiry.
     pub(super) rules: Rules,
     /// Keys that the running command has written, and that are still to get a deadline by a rule.
@@ -139,6 +142,7 @@ impl Keyspace {
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             slid: Cell::default(),
+            fills: Fills::default(),
             rules: Rules::default(),
             written: Vec::new(),
             given: Vec::new(),
@@ -257,6 +261,7 @@ impl Keyspace {
     pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
         let empty = Db::new(Table::new(self.placement), now);
         let old = std::mem::replace(&mut self.dbs[db], empty);
+        self.fills.clear(db);
         self.schedule.note(db);
         let keys = old.table.len();
         if let Some(number) = old.cut_number.filter(|_| self.cut.is_active) {
@@ -272,6 +277,7 @@ impl Keyspace {
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
         for at in [a, b] {
+            self.fills.clear(at);
             self.schedule.note(at);
             if let Some(number) = self.dbs[at].cut_number {
                 self.cut_places[usize::from(number)] = CutPlace::InUse(at);
@@ -468,9 +474,11 @@ impl Keyspace {
         &self.rules
     }
 
-    /// Notes that a command has written a key, if a rule may give it a deadline for that.
+    /// Notes that a command has written a key, or deleted it: nobody need fill it any more, and a
+    /// rule may give it a deadline.
     #[inline(always)]
     pub(super) fn note_written(&mut self, db: usize, key: &[u8]) {
+        self.fills.end(db, key);
         if self.rules.have_default() {
             self.note_ruled(db, key);
         }

@@ -17,7 +17,7 @@ use super::lag::Removal;
 use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Term, expiretime_ms, is_due};
+use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Soft, Term, expiretime_ms, is_due};
 use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
 use crate::value::{Kind, StringRef, Value};
@@ -37,6 +37,23 @@ const INDEX_SHARE_BYTES: usize = 10;
 
 /// A random draw gives up after so many dead or missing keys and looks for the next live one.
 const RANDOM_TRIES: usize = 100;
+
+/// How fresh a value is, with how many ms that lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Not stale; for ever if it never will be.
+    Fresh(Option<i64>),
+    /// Stale until it dies.
+    Stale(i64),
+    /// The same, and the caller is to refresh it.
+    StaleAndYours(i64),
+    /// There is none.
+    Missing,
+    /// There is none, and the caller is to fill it within this time.
+    MissingAndYours(i64),
+    /// There is none, and somebody else has so long to fill it.
+    BeingFilled(i64),
+}
 
 /// One database at one instant: what commands see. A due key does not exist in it.
 pub struct Live<'a> {
@@ -523,14 +540,16 @@ impl Live<'_> {
         }
         let mut term = asked;
         if span_ms != asked_ms {
-            let deadline = Deadline(self.reading.now.plus(span_ms));
-            term = Term {
-                sliding_ms: asked.sliding_ms,
-                ..Term::new(deadline, Basis::Relative)
-            };
+            term.deadline = Deadline(self.reading.now.plus(span_ms));
+            term.basis = Basis::Relative;
+            // The soft deadline stays where it is, as long as it comes before the other.
+            let soft_ms = asked.soft.map(|soft| asked_ms - soft.before_ms as i64);
+            let before_ms = soft_ms.map(|ms| span_ms - ms.min(span_ms - 1));
+            term.soft = before_ms.map(|ms| Soft::new(ms as u64));
         }
         let is_span = asked.basis == Basis::Relative;
-        if slides && asked.sliding_ms.is_none() || is_span && asked.sliding_ms.is_some() {
+        let slides = slides && asked.sliding_ms.is_none() && asked.soft.is_none();
+        if slides || is_span && asked.sliding_ms.is_some() {
             term.sliding_ms = Some((span_ms as u64).min(SLIDING_MS_MAX));
         }
         term
@@ -562,6 +581,54 @@ impl Live<'_> {
         if let Some(expiry) = expiry {
             self.effect_until([b"PEXPIREAT", key], expiry.term());
             self.also(Event::EXPIRE, key);
+        }
+    }
+
+    /// How fresh the value of a living key is. If it is stale and nobody has the right to refresh
+    /// it, the caller gets that for so many ms, if wanted.
+    pub fn freshness(&mut self, key: &[u8], lease_ms: Option<i64>) -> Freshness {
+        let hash = self.space.hash(key);
+        let place = self.settle(hash, key);
+        let now = self.reading.now;
+        let Some(slot) = place.map(|place| self.space.dbs[self.db].table.at_mut(place)) else {
+            return Freshness::Missing;
+        };
+        let Some(mut expiry) = slot.expiry() else {
+            return Freshness::Fresh(None);
+        };
+        let left_ms = expiry.deadline.0.since(now);
+        let soft_deadline = expiry.term().soft_deadline();
+        let Some((soft, at)) = expiry.soft.as_mut().zip(soft_deadline) else {
+            return Freshness::Fresh(Some(left_ms));
+        };
+        if !is_due(at, now) {
+            return Freshness::Fresh(Some(at.0.since(now)));
+        }
+        let lease_left_ms = left_ms - soft.lease_before_ms as i64;
+        let is_leased = soft.lease_before_ms > 0 && lease_left_ms > 0;
+        match lease_ms {
+            Some(ms) if !is_leased => {
+                soft.lease_before_ms = (left_ms - ms).max(1) as u64;
+                slot.set_expiry(Some(expiry));
+                Freshness::StaleAndYours(left_ms)
+            }
+            _ => Freshness::Stale(left_ms),
+        }
+    }
+
+    /// Who may fill a key that is not there: the caller, for so many ms, if that is wanted and
+    /// nobody else may.
+    pub fn fill_lease(&mut self, key: &[u8], lease_ms: Option<i64>) -> Freshness {
+        let (db, now) = (self.db, self.reading.now);
+        let fills = &mut self.space.fills;
+        let held = match lease_ms {
+            Some(ms) => fills.grant(db, key, now, now.plus(ms)),
+            None => fills.held(db, key, now),
+        };
+        match (held, lease_ms) {
+            (Some(end), _) => Freshness::BeingFilled(end.since(now)),
+            (None, Some(ms)) => Freshness::MissingAndYours(ms),
+            (None, None) => Freshness::Missing,
         }
     }
 
@@ -673,6 +740,10 @@ pub(super) fn ends_of(term: Term, reading: &Reading) -> Vec<Vec<u8>> {
     let mut ends = vec![expiretime_ms(term.deadline, reading).to_string().into()];
     if let Some(ms) = term.sliding_ms {
         ends.extend([b"SLIDING".to_vec(), ms.to_string().into()]);
+    }
+    if let Some(soft) = term.soft_deadline() {
+        let moment = expiretime_ms(soft, reading);
+        ends.extend([b"SOFT".to_vec(), moment.to_string().into()]);
     }
     ends
 }

@@ -436,8 +436,8 @@ const OTHERS: &str = "
     renamenx l2 l3
 ";
 
-/// Whatever command has written a key, its rule holds for its deadline; and a keyspace that gets the
-/// effects, and has no rules, is the same.
+/// Whatever command has written a key, its rule holds for its deadline; and a keyspace that gets
+/// the effects, and has no rules, is the same.
 #[test]
 fn rules_hold_for_every_writing_command() {
     let texts = GROUPS.map(|[request, _]| request);

@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::clock::{Reading, UnixMillis};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
-use crate::command::key::expire::{JITTER, SLIDING};
+use crate::command::key::expire::{JITTER, SINCE_MAYFLY, SLIDING};
 use crate::command::server::info::expiry_figures;
 use crate::command::server::introspect;
 use crate::command::table::row::{Handler, *};
@@ -51,16 +51,13 @@ pub const COMMANDS: &[Row] = &[Row {
     categories: category::SLOW,
     keys: &[],
     group: Group::Generic,
-    since: SINCE,
+    since: SINCE_MAYFLY,
     complexity: "That of the subcommand",
     summary: "Groups the commands about what expires.",
     args: &[],
     subcommands: SUBCOMMANDS,
     handler: Handler::Container,
 }];
-
-/// The version of Mayfly, as Redis has no such commands.
-const SINCE: &str = "0.1.0";
 
 const SUBCOMMANDS: &[Row] = &[
     Row {
@@ -70,7 +67,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::KEYSPACE | category::READ | category::SLOW,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(1): some thousands of keys are looked at",
         summary: "Tells how many keys and about how many bytes fall due in coming ranges of time.",
         args: &[
@@ -89,7 +86,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::KEYSPACE | category::READ | category::SLOW,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(N) with N the count; at least some thousands of keys are looked at",
         summary: "Lists the keys that fall due in a window of time, the soonest first.",
         args: &[
@@ -111,7 +108,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::KEYSPACE | category::READ | category::SLOW,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(N) with N the count; at most some thousands of keys are looked at",
         summary: "Lists the keys of all databases that fall due next.",
         args: &[COUNT_ARG],
@@ -125,7 +122,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::SLOW,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(1)",
         summary: "Tells how late keys and fields were removed, since start and in the last minute.",
         args: &[],
@@ -139,7 +136,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::SLOW,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(1): some thousands of keys are looked at",
         summary: "Returns the figures of INFO EXPIRY.",
         args: &[],
@@ -153,7 +150,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(1)",
         summary: "Stops looking for what is due, for a time or until RESUME; it stays hidden.",
         args: &[Arg::new("milliseconds", ArgKind::Integer).optional()],
@@ -167,7 +164,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(1)",
         summary: "Looks for what is due again.",
         args: &[],
@@ -181,7 +178,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::ADMIN | category::SLOW | category::DANGEROUS,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(N) with N the number of rules",
         summary: "Sets, deletes and shows what holds for the deadlines of keys that begin alike.",
         args: &[Arg::one_of("action", RULE_ACTION)],
@@ -195,7 +192,7 @@ const SUBCOMMANDS: &[Row] = &[
         categories: category::SLOW,
         keys: &[],
         group: Group::Generic,
-        since: SINCE,
+        since: SINCE_MAYFLY,
         complexity: "O(1)",
         summary: "Lists the subcommands of EXPIRY, each with a short description.",
         args: &[],

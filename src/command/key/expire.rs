@@ -8,7 +8,7 @@ use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{self, Basis, Deadline, SLIDING_MS_MAX, Term, Unit, is_due};
+use crate::expiry::{self, Basis, Deadline, SLIDING_MS_MAX, Soft, Term, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -36,6 +36,7 @@ pub const COMMANDS: &[Row] = &[
                 .since("7.0.0"),
             JITTER,
             SLIDING,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(expire),
@@ -58,6 +59,7 @@ pub const COMMANDS: &[Row] = &[
                 .since("7.0.0"),
             JITTER,
             SLIDING,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(pexpire),
@@ -80,6 +82,7 @@ pub const COMMANDS: &[Row] = &[
                 .since("7.0.0"),
             JITTER,
             SLIDING_MS,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(expireat),
@@ -102,6 +105,7 @@ pub const COMMANDS: &[Row] = &[
                 .since("7.0.0"),
             JITTER,
             SLIDING_MS,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(pexpireat),
@@ -178,12 +182,18 @@ pub const COMMANDS: &[Row] = &[
     },
 ];
 
+/// Since when there are commands that Redis has not: a version of Mayfly.
+pub(in crate::command) const SINCE_MAYFLY: &str = "0.1.0";
+
 /// By how much a TTL is shortened at random; Redis has no such option.
 pub(in crate::command) const JITTER: Arg = Arg::new("percent", ArgKind::Integer)
     .token("JITTER")
     .optional();
 /// That a TTL begins anew with each use; Redis has no such option.
 pub(in crate::command) const SLIDING: Arg = Arg::word("sliding", "SLIDING").optional();
+/// When the value becomes stale, as the TTL is given; Redis has no such option.
+pub(in crate::command) const SOFT: Arg =
+    Arg::new("soft", ArgKind::Integer).token("SOFT").optional();
 /// The same with the span by which a moment slides.
 const SLIDING_MS: Arg = Arg::new("sliding-milliseconds", ArgKind::Integer)
     .token("SLIDING")
@@ -203,6 +213,8 @@ pub(in crate::command) const CONDITION: &[Arg] = &[
 pub struct Extras<'a> {
     jitter: Option<&'a [u8]>,
     sliding: Option<Sliding<'a>>,
+    /// When the value becomes stale, said as the TTL is.
+    soft: Option<&'a [u8]>,
 }
 
 /// By what a deadline slides.
@@ -217,6 +229,8 @@ enum Sliding<'a> {
 /// Terms that a command asks for, and the percentage of jitter.
 pub type Asked = (Term, u8);
 
+const SOFT_TOO_LATE: CommandError =
+    CommandError::text("ERR the soft deadline must come before the deadline");
 const JITTER_OUT_OF_RANGE: CommandError =
     CommandError::text("ERR jitter must be between 0 and 100 percent inclusive");
 
@@ -228,7 +242,14 @@ impl<'a> Extras<'a> {
             self.jitter = Some(args.at(i + 1)?);
             return Some(2);
         }
-        if !args.is(i, "sliding") || self.sliding.is_some() {
+        if self.sliding.is_some() || self.soft.is_some() {
+            return None;
+        }
+        if args.is(i, "soft") {
+            self.soft = Some(args.at(i + 1)?);
+            return Some(2);
+        }
+        if !args.is(i, "sliding") {
             return None;
         }
         if basis == Basis::Relative {
@@ -245,7 +266,7 @@ impl<'a> Extras<'a> {
     /// No integer, no percentage, or not a possible span.
     fn asked(
         &self,
-        (deadline, basis): (Deadline, Basis),
+        (deadline, basis, unit): (Deadline, Basis, Unit),
         command: &'static str,
         reading: &Reading,
     ) -> Result<Asked, CommandError> {
@@ -256,6 +277,16 @@ impl<'a> Extras<'a> {
             jitter_percent = percent.ok_or(JITTER_OUT_OF_RANGE)?;
         }
         let mut term = Term::new(deadline, basis);
+        if let Some(soft) = self.soft {
+            let amount = parse_i64(soft).ok_or(CommandError::NotAnInteger)?;
+            let soft = expiry::deadline(amount, unit, basis, reading).filter(|_| amount > 0);
+            let soft = soft.ok_or(CommandError::InvalidExpire(command))?;
+            let before_ms = u64::try_from(deadline.0.since(soft.0)).unwrap_or(0);
+            if !(1..=SLIDING_MS_MAX).contains(&before_ms) {
+                return Err(SOFT_TOO_LATE);
+            }
+            term.soft = Some(Soft::new(before_ms));
+        }
         let span_ms = match self.sliding {
             None => return Ok((term, jitter_percent)),
             Some(Sliding::Ttl) => deadline.0.since(reading.now).max(1),
@@ -321,7 +352,8 @@ impl<'a> TtlOption<'a> {
         }
         let deadline = expiry::deadline(amount, self.unit, self.basis, reading)
             .ok_or(CommandError::InvalidExpire(command))?;
-        self.extras.asked((deadline, self.basis), command, reading)
+        let ends = (deadline, self.basis, self.unit);
+        self.extras.asked(ends, command, reading)
     }
 }
 
@@ -412,7 +444,7 @@ fn expire_with(
     let amount = args.integer(2)?;
     let deadline = expiry::deadline(amount, unit, basis, live.reading())
         .ok_or(CommandError::InvalidExpire(command))?;
-    let (term, jitter_percent) = extras.asked((deadline, basis), command, live.reading())?;
+    let (term, jitter_percent) = extras.asked((deadline, basis, unit), command, live.reading())?;
     let term = live.term(key, term, jitter_percent);
     let is_set = match live.deadline(key) {
         Some(old) => conditions.allow(old, term.deadline),

@@ -8,6 +8,7 @@
 //! Redis: values are encoded as int, embstr or raw; here OBJECT ENCODING derives those names.
 
 pub mod compare;
+pub mod soft;
 
 pub mod increx;
 
@@ -15,7 +16,7 @@ use bytes::Bytes;
 
 use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
-use crate::command::key::expire::{Asked, Extras, JITTER, SLIDING, TtlOption, set_or_remove};
+use crate::command::key::expire::{Asked, Extras, JITTER, SLIDING, SOFT, TtlOption, set_or_remove};
 use crate::command::reply_string;
 use crate::command::string::compare::Comparison;
 use crate::command::table::row::Handler::Data;
@@ -54,6 +55,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("expiration", SET_EXPIRATION).optional(),
             JITTER,
             SLIDING,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(set),
@@ -107,6 +109,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("expiration", GETEX_EXPIRATION).optional(),
             JITTER,
             SLIDING,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(getex),
@@ -237,6 +240,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::one_of("expiration", MSETEX_EXPIRATION).optional(),
             JITTER,
             SLIDING,
+            SOFT,
         ],
         subcommands: &[],
         handler: Data(msetex),
