@@ -68,6 +68,9 @@ fn strings_are_combined() {
         getrange d 0 2                => $3 foo
         bitcount d 3 5                => :0
         pttl d                        => :-1
+        set n 5                       => +OK
+        bitop or d n                  => :1
+        object encoding d             => $3 raw
         bitop or d a nokey            => :6
         get d                         => $6 foobar
         bitop diff d a b              => :6
