@@ -53,7 +53,11 @@ fn bits_are_counted_and_found() {
         bitfield ff set u24 0 16777215 => *1 :0
         bitpos ff 0                  => :24
         bitpos ff 0 0 -1             => :-1
-        bitpos ff 0 5                => :-1",
+        bitpos ff 0 5                => :-1
+        bitpos ff 0 1 x foo          => {syntax error}
+        bitpos ff 0 x 1 foo          => {value is not an integer or out of range}
+        bitpos ff 0 1 x bit          => {value is not an integer or out of range}
+        bitcount ff 1 x foo          => {value is not an integer or out of range}",
     );
 }
 
