@@ -117,7 +117,9 @@ def bitmap_commands(rng):
     width = lambda: one("iu") + str(rng.randrange(1, 65)) if rng.random() < 0.9 else one(["u64", "u63", "i64", "i0", "u0", "i65", "x8", "i", "", "i-1", "i08"])
     offset = lambda: one(["", "#"]) + str(rng.randrange(12)) if rng.random() < 0.9 else one(["-1", "#-1", "x", "#", "", "#x", "4294967296", "#536870912"])
     amount = lambda: one(["0", "1", "-1", "100", "-100", "200000", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "x"])
-    step = lambda: one([["GET", width(), offset()], ["SET", width(), offset(), amount()], ["INCRBY", width(), offset(), amount()],
+    # Redis' SAT takes what is near the smallest integer for something too great.
+    some_amount = lambda: one(["-4611686018427387904", amount().replace("-9223372036854775808", "-1")])
+    step = lambda: one([["GET", width(), offset()], ["SET", width(), offset(), some_amount()], ["INCRBY", width(), offset(), amount()],
                         ["INCRBY", width(), offset(), amount()], ["OVERFLOW", one(["WRAP", "SAT", "FAIL", "fail", "FOO"])]])
     steps = lambda count: [word for _ in range(count) for word in step()]
     some_keys = lambda: [key() for _ in range(one([1, 1, 2, 3, 5]))]
@@ -145,7 +147,8 @@ def hll_commands(rng):
     some_keys = lambda: [key() for _ in range(one([1, 1, 2, 3, 5]))]
     run = lambda: one([bytes([rng.randrange(64)]), bytes([64 + rng.randrange(64), rng.randrange(256)]), bytes([128 + rng.randrange(128)]),
                        b"\x7f\xff", b"\x7f\xef\x8f"])
-    runs = lambda: b"".join(run() for _ in range(one([0, 1, 1, 2, 5, 30]))) + (b"\x7f" if rng.random() < 0.05 else b"")
+    # None is cut off: Redis then looks behind the end of the string.
+    runs = lambda: b"".join(run() for _ in range(one([0, 1, 1, 2, 5, 30])))
     hostile = lambda: one([b"HYLL", b"HYLK", b"HYL"]) + bytes([one([0, 1, 1, 1, 2, 255])]) + bytes(one([0, 1, 3, 3, 3])) \
         + one([bytes(8), bytes(7) + b"\x80", b"\xff" * 8]) + runs()
     dense = lambda: b"HYLL" + bytes(11) + b"\x80" + bytes(rng.randrange(256) for _ in range(8)) * 1536 + one([b"", b"", b"", b"x"])
@@ -497,6 +500,9 @@ def equal(command, ours, theirs):
     if name == "XINFO":
         # Redis keeps a chunk that trimming by id has emptied, if its last entry had been deleted before.
         return rough(ours) == rough(theirs) and chunks(ours) <= chunks(theirs)
+    if name.startswith("GEO"):
+        # Redis now and then writes one digit more than it needs.
+        return numbers(ours) == numbers(theirs)
     if name == "DBSIZE" and isinstance(ours, int) and isinstance(theirs, int):
         return ours <= theirs
     if name == "OBJECT" and ours == b"int":
@@ -528,6 +534,13 @@ def rough(reply):
     if isinstance(reply, int) and 10 ** 12 < reply < 10 ** 14:
         return "time"
     return reply
+
+
+def numbers(reply):
+    """A reply with numbers in texts made numbers."""
+    if isinstance(reply, list):
+        return [numbers(item) for item in reply]
+    return float(reply) if isinstance(reply, bytes) and b"." in reply and is_number(reply) else reply
 
 
 def chunks(reply):
@@ -616,6 +629,9 @@ def run(ours, theirs, rng, count, families):
             queued = []
         elif command[0] in ("EXEC", "DISCARD"):
             queued = None
+        if "INVALIDOBJ" in str(mine) and "INVALIDOBJ" in str(other):
+            # Redis has then added the elements before the one that fell on what is damaged.
+            ask(ours, ["DEL", command[1]]), ask(theirs, ["DEL", command[1]])
         if not same:
             differences += 1
             print(f"step {step}: {command}\n  mayfly: {mine!r}\n  redis:  {other!r}")
