@@ -601,23 +601,19 @@ impl Piece {
         }
     }
 
-    /// Hands out what it holds as the strings of a snapshot. Each element begins with a string
-    /// whose
-    /// first byte tells what it is.
+    /// Hands out what it holds as the strings of a snapshot. The first byte of the first string of
+    /// each element tells what the element is.
     ///
     /// * 0, the stream: its last id, the greatest deleted id, and eight bytes, how many entries
-    ///   were
-    ///   added;
+    ///   were added;
     /// * 1, an entry: its id and four bytes, how many fields it has, and then its fields and
     ///   values;
     /// * 2, a group: its last id, eight bytes, how many entries it has read, or -1, and then its
     ///   name;
     /// * 3, a consumer of the group before it: four bytes, its number, eight bytes each, when it
-    ///   was
-    ///   last seen and active in ms of Unix time, or -1, and then its name;
+    ///   was last seen and active in ms of Unix time, or -1, and then its name;
     /// * 4, a pending entry of the group before it: its id, four bytes, its consumer's number,
-    ///   eight
-    ///   bytes each, when it was last delivered in ms of Unix time, and how often.
+    ///   eight bytes each, when it was last delivered in ms of Unix time, and how often.
     ///
     /// An id is its time and its number, of eight bytes each; all numbers are little-endian.
     pub fn for_each(&self, mut each: impl FnMut(&[StringRef<'_>])) {
