@@ -978,6 +978,214 @@ def measure_collections(program: Program, plan: Plan) -> Figures:
     return figures
 
 
+@dataclass(frozen=True)
+class Request:
+    """A request to be measured; `per` is the share of the usual number, less if it loops over much."""
+
+    name: str
+    words: list[str]
+    pipeline: int = 64
+    per: float = 0.25
+
+
+BITMAP_BYTES = 1 << 20
+SKETCHES = [f"sketch:{number}" for number in range(10)]
+SKETCH_ELEMENTS = 20_000
+PLACES_BATCH = 500
+DEGREE = "__rand_int__e-5"  # 0 to 1, where 100,000 numbers are drawn from
+ENTRY = ["id", "__rand_int__", "name", "value", "weight", "12.5"]
+STREAM_ENTRIES = 100_000
+JOBS = 200_000
+
+BITMAP_REQUESTS = [
+    Request("setbit", ["SETBIT", "flags:__rand_int__", "1234", "1"]),
+    Request("getbit", ["GETBIT", "flags:__rand_int__", "1234"]),
+    Request("bitfield", ["BITFIELD", "flags:__rand_int__", "INCRBY", "u16", "#3", "1"]),
+    Request("bitcount", ["BITCOUNT", "bits:0"], 16, 0.005),
+    Request("bitpos", ["BITPOS", "bits:far", "1"], 16, 0.005),
+    *(
+        Request(f"bitop_{name.lower()}", ["BITOP", name, "bits:all", *keys], 16, 0.001)
+        for name, keys in (
+            ("AND", ["bits:0", "bits:1", "bits:2"]),
+            ("OR", ["bits:0", "bits:1", "bits:2"]),
+            ("XOR", ["bits:0", "bits:1", "bits:2"]),
+            ("NOT", ["bits:0"]),
+        )
+    ),
+]
+SKETCH_REQUESTS = [
+    Request("pfadd", ["PFADD", SKETCHES[0], "element:__rand_int__"]),
+    Request("pfcount", ["PFCOUNT", SKETCHES[1]]),
+    Request("pfcount_10", ["PFCOUNT", *SKETCHES], 16, 0.005),
+    Request("pfmerge_10", ["PFMERGE", "all", *SKETCHES], 16, 0.005),
+]
+PLACE_REQUESTS = [
+    Request("geoadd", ["GEOADD", "few", DEGREE, DEGREE, "place:__rand_int__"]),
+    Request(
+        "geosearch_10",
+        [*"GEOSEARCH places FROMLONLAT".split(), DEGREE, DEGREE, *"BYRADIUS 1 km COUNT 10".split()],
+        16,
+        0.02,
+    ),
+    Request(
+        "geosearch",
+        [*"GEOSEARCH places FROMLONLAT".split(), DEGREE, DEGREE, *"BYRADIUS 1 km".split()],
+        16,
+        0.02,
+    ),
+]
+STREAM_REQUESTS = [
+    Request("xadd", ["XADD", "log", "*", *ENTRY]),
+    Request("xread_10", [*"XREAD COUNT 10 STREAMS events".split(), "1-__rand_int__"], 64, 0.1),
+    Request("xrange_100", ["XRANGE", "events", "1-__rand_int__", "+", "COUNT", "100"], 16, 0.05),
+]
+
+
+def fill_bitmaps(server: Server, _: Plan) -> None:
+    """Three bitmaps of random bits, and one whose only bit is the last."""
+    draw = random.Random(1)
+    with server.connect() as connection:
+        for number in range(3):
+            connection.call("SET", f"bits:{number}", draw.randbytes(BITMAP_BYTES))
+        connection.call("SETBIT", "bits:far", 8 * BITMAP_BYTES - 1, 1)
+
+
+def fill_sketches(server: Server, _: Plan) -> None:
+    """HyperLogLogs of some ten thousand elements each."""
+    with server.connect() as connection:
+        for number, name in enumerate(SKETCHES):
+            for start in range(0, SKETCH_ELEMENTS, LOAD_BATCH):
+                elements = (f"{number}:{i}" for i in range(start, start + LOAD_BATCH))
+                connection.call("PFADD", name, *elements)
+
+
+def fill_places(server: Server, plan: Plan) -> None:
+    """As many places as there are keys, all over a degree by a degree."""
+    draw = random.Random(1)
+    with server.connect() as connection:
+        for start in range(0, plan.keys, PLACES_BATCH):
+            words: list[object] = ["GEOADD", "places"]
+            for index in range(start, start + PLACES_BATCH):
+                words += [f"{draw.random():.6f}", f"{draw.random():.6f}", f"place:{index:09}"]
+            connection.call(*words)
+
+
+def fill_streams(server: Server, _: Plan) -> None:
+    """A stream with ids that are known, and one of jobs for a group."""
+    with server.connect() as connection:
+        for name, entries in (("events", STREAM_ENTRIES), ("jobs", JOBS)):
+            for start in range(1, entries + 1, LOAD_BATCH):
+                batch = range(start, start + LOAD_BATCH)
+                words = [word.replace("__rand_int__", "1234") for word in ENTRY]
+                requests = [encode("XADD", name, f"1-{i}", *words) for i in batch]
+                connection.socket.sendall(b"".join(requests))
+                for _ in batch:
+                    connection.reply()
+        connection.call("XGROUP", "CREATE", "jobs", "workers", "0")
+
+
+def jobs_cpu_us(server: Server, jobs: range, pipeline: int) -> float:
+    """Server CPU for reading a job as one of a group and acknowledging it, pipelined."""
+    read = encode("XREADGROUP", *"GROUP workers one COUNT 1 STREAMS jobs >".split())
+    ended = encode("ECHO", "batch ended")
+    before = cpu_ns(server.pid)
+    with server.connect() as connection:
+        for start in range(jobs.start, jobs.stop, pipeline):
+            batch = range(start, min(start + pipeline, jobs.stop))
+            requests = [read + encode("XACK", "jobs", "workers", f"1-{i}") for i in batch]
+            connection.socket.sendall(b"".join(requests) + ended)
+            replies = b""
+            while not replies.endswith(b"batch ended\r\n"):
+                replies += connection.socket.recv(1 << 18)
+            if replies.count(b":1\r\n") != len(batch):
+                raise MeasureError(f"not each job was acknowledged: {replies[:200]!r}")
+    return (cpu_ns(server.pid) - before) / 1000 / len(jobs)
+
+
+def measure_requests(
+    program: Program,
+    plan: Plan,
+    fill: Callable[[Server, Plan], None],
+    requests: list[Request],
+) -> Figures:
+    """Server CPU per request of some kinds over what `fill` has made."""
+    figures = {}
+    with Server(program) as server:
+        fill(server, plan)
+        for kind in requests:
+            count = max(100, int(plan.requests(64) * kind.per))
+            for part in (10, 1):  # what is made at first is not measured
+                figures[f"{kind.name}_us"] = request_cpu_us(
+                    server, kind.words, COLLECTION_RANGE, kind.pipeline, count // part
+                )
+        if fill is fill_streams:
+            for part in (range(1, JOBS // 10), range(JOBS // 10, JOBS + 1)):
+                figures["xreadgroup_us"] = jobs_cpu_us(server, part, 32)
+    return figures
+
+
+def measure_bitmaps(program: Program, plan: Plan) -> Figures:
+    """Server CPU per request on bitmaps."""
+    return measure_requests(program, plan, fill_bitmaps, BITMAP_REQUESTS)
+
+
+def measure_sketches(program: Program, plan: Plan) -> Figures:
+    """Server CPU per request on HyperLogLogs."""
+    return measure_requests(program, plan, fill_sketches, SKETCH_REQUESTS)
+
+
+def measure_places(program: Program, plan: Plan) -> Figures:
+    """Server CPU per request on places."""
+    return measure_requests(program, plan, fill_places, PLACE_REQUESTS)
+
+
+def measure_streams(program: Program, plan: Plan) -> Figures:
+    """Server CPU per request on streams."""
+    return measure_requests(program, plan, fill_streams, STREAM_REQUESTS)
+
+
+LONG_STREAM = 10  # entries for each key of the plan
+AFTER_S = 1.0  # pings are looked at for so long after a command that frees or saves
+
+
+def measure_long_stream(program: Program, plan: Plan) -> Figures:
+    """A long stream is saved, trimmed, deleted and expires: the longest pings; bytes per entry."""
+    entries = LONG_STREAM * plan.keys
+    figures = {}
+    with Server(program) as server, server.connect() as control:
+
+        def fill() -> float:
+            used = control.info_number("memory", "used_memory")
+            request_cpu_us(server, ["XADD", "long", "*", *ENTRY], COLLECTION_RANGE, 64, entries)
+            if control.call("XLEN", "long") != entries:
+                raise MeasureError("the stream is not as long as it should be")
+            return (control.info_number("memory", "used_memory") - used) / entries
+
+        def longest(act: Callable[[], object]) -> float:
+            with pinger(server) as pings:
+                start = time.monotonic()
+                act()
+                time.sleep(AFTER_S)
+            return pings.latencies_ms(start)[-1]
+
+        def expire() -> None:
+            control.call("PEXPIRE", "long", 100)
+            while control.call("EXISTS", "long"):
+                time.sleep(0.005)
+
+        figures["long_stream_entry_bytes"] = fill()
+        figures["long_stream_idle_ms"] = longest(lambda: None)
+        figures["long_stream_saved_ms"] = longest(lambda: background_save(control))
+        trim = ("XTRIM", "long", "MAXLEN", 10)
+        figures["long_stream_trimmed_ms"] = longest(lambda: control.call(*trim))
+        control.call("DEL", "long")
+        fill()
+        figures["long_stream_deleted_ms"] = longest(lambda: control.call("DEL", "long"))
+        fill()
+        figures["long_stream_expired_ms"] = longest(expire)
+    return figures
+
+
 def field_name(index: int) -> bytes:
     """The 18-byte name that redis-benchmark makes of `field:__rand_int__`."""
     return b"field:%012d" % index
@@ -1268,6 +1476,11 @@ class Metric:
     more_is_better: bool = False
 
 
+def table_of_requests(row: str, labels: dict[str, tuple[str, int]]) -> list[Metric]:
+    """CPU per request; the labels, by figure, are a name and the pipeline's depth."""
+    return [Metric(row, f"{name}_us", requests_label(*label)) for name, label in labels.items()]
+
+
 def requests_label(name: str, pipeline: int) -> str:
     """CPU per request of one kind."""
     how = f"pipeline {pipeline}" if pipeline > 1 else "no pipeline, 50 clients"
@@ -1285,6 +1498,7 @@ def table_of_storms(keys: str, row: str, name: str) -> list[Metric]:
 
 LAGGING = f"{LAG_DUE_KEYS:,} of {{keys}} keys expire"
 SPREAD = f"{{keys}} deadlines spread over {SPREAD_SECONDS} s: expired keys held"
+LONG = "stream of {long} entries of 3 fields"
 GROWTH = "keyspace grows to {grown} keys under GETs"
 PLURALS = {"list": "list", "set": "set", "zset": "sorted set", "hash": "hash"}
 ELEMENTS = {"list": "element", "set": "member", "zset": "member", "hash": "field"}
@@ -1402,6 +1616,63 @@ TABLES: dict[str, list[Metric]] = {
             for name in COLLECTION_REQUESTS
         ),
     ],
+    "Bitmaps, HyperLogLogs, places and streams": [
+        *table_of_requests(
+            "bitmaps",
+            {
+                "setbit": ("SETBIT", 64),
+                "getbit": ("GETBIT", 64),
+                "bitfield": ("BITFIELD INCRBY", 64),
+                "bitcount": ("BITCOUNT of 1 MiB", 16),
+                "bitpos": ("BITPOS to the end of 1 MiB", 16),
+                "bitop_and": ("BITOP AND of 3 x 1 MiB", 16),
+                "bitop_or": ("BITOP OR of 3 x 1 MiB", 16),
+                "bitop_xor": ("BITOP XOR of 3 x 1 MiB", 16),
+                "bitop_not": ("BITOP NOT of 1 MiB", 16),
+            },
+        ),
+        *table_of_requests(
+            "sketches",
+            {
+                "pfadd": ("PFADD", 64),
+                "pfcount": ("PFCOUNT of one, unchanged", 64),
+                "pfcount_10": ("PFCOUNT of 10", 16),
+                "pfmerge_10": ("PFMERGE of 10", 16),
+            },
+        ),
+        *table_of_requests(
+            "places",
+            {
+                "geoadd": ("GEOADD", 64),
+                "geosearch_10": ("GEOSEARCH, 1 km among {keys}, COUNT 10", 16),
+                "geosearch": ("GEOSEARCH, 1 km among {keys}", 16),
+            },
+        ),
+        *table_of_requests(
+            "streams",
+            {
+                "xadd": ("XADD of 3 fields", 64),
+                "xread_10": ("XREAD of 10 entries", 64),
+                "xrange_100": ("XRANGE of 100 entries", 16),
+                "xreadgroup": ("XREADGROUP of one entry, and its XACK", 64),
+            },
+        ),
+        Metric("long_stream", "long_stream_entry_bytes", f"{LONG}: bytes per entry"),
+        *(
+            Metric(
+                "long_stream",
+                f"long_stream_{what}_ms",
+                f"{LONG} {how}: longest PING of another client, ms",
+            )
+            for what, how in (
+                ("idle", "lies there"),
+                ("saved", "is saved by BGSAVE"),
+                ("trimmed", "is trimmed to 10"),
+                ("deleted", "is deleted"),
+                ("expired", "expires"),
+            )
+        ),
+    ],
 }
 
 ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
@@ -1415,6 +1686,11 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "big": measure_big,
     "elements": measure_elements,
     "collections": measure_collections,
+    "bitmaps": measure_bitmaps,
+    "sketches": measure_sketches,
+    "places": measure_places,
+    "streams": measure_streams,
+    "long_stream": measure_long_stream,
     "fields": measure_fields,
     "hashes": measure_hashes,
     "field_rss": measure_field_rss,
@@ -1497,6 +1773,7 @@ class Report:
             half=f"{keys // 2:,}",
             grown=f"{4 * keys:,}",
             hashes=f"{keys // 100:,}",
+            long=f"{LONG_STREAM * keys:,}",
             seconds=self.plan.seconds,
         )
 

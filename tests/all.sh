@@ -37,6 +37,7 @@ STEPS=(
     "fuzz      tools        each fuzz target for FUZZ_SECONDS (10), from its seeds"
     "replies   tools,build  random commands, reply for reply beside redis-server 7.0"
     "fields    tools,build  deadlines of hash fields, reply for reply beside Redis 8.2"
+    "newer     tools,build  streams, bitmaps, HyperLogLogs and places, reply for reply beside Redis 8.2"
     "scripts   tools,build  random scripts and functions, reply for reply beside Redis 8.2"
     "settings  tools,build  configuration files of Redis and Valkey, and their defaults"
     "python    tools,build  Python's client libraries and programs, and others', on the running server"
@@ -66,6 +67,10 @@ step_tests() { cargo nextest run --no-fail-fast; }
 step_fuzz() { fuzz/smoke.sh; }
 step_replies() { both_protocols 102; }
 step_fields() { both_protocols 104 --family fields; }
+step_newer() {
+    local family
+    for family in streams bitmaps hll geo; do both_protocols 110 --family $family --count 15000; done
+}
 step_scripts() { scripts_beside_redis 2 106 & scripts_beside_redis 3 107 && wait $!; }
 step_settings() { .venv/bin/python tests/settings.py --mayfly "$MAYFLY"; }
 step_python() { .venv/bin/python tests/clients/python_clients.py --server "$MAYFLY"; }

@@ -209,13 +209,14 @@ fn pfmerge(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         }
     }
     edit(live, key, |bytes, sparse_bytes_max| {
-        if has_dense {
-            hll::make_dense(bytes)?;
+        let mut places = registers.iter().copied().enumerate();
+        let mut is_dense = has_dense;
+        while !is_dense && let Some(place) = places.find(|place| place.1 > 0) {
+            hll::set(bytes, place, sparse_bytes_max)?;
+            is_dense = hll::is_dense(bytes);
         }
-        for place in registers.iter().copied().enumerate() {
-            if place.1 > 0 {
-                hll::set(bytes, place, sparse_bytes_max)?;
-            }
+        if is_dense {
+            hll::set_all(bytes, &registers);
         }
         hll::spoil_count(bytes);
         Ok(())

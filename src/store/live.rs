@@ -357,6 +357,18 @@ impl Live<'_> {
         }
     }
 
+    /// Writes a string that was computed over whatever the key holds; a long one is not copied. Its
+    /// encoding is raw, even if it is short. The caller reports the change.
+    pub fn set_computed(&mut self, key: &[u8], value: Vec<u8>) {
+        if value.len() > INLINE_MAX {
+            self.set_shared(key, Bytes::from(value), Ttl::Drop);
+        } else {
+            let value = NewValue::Inline(&value);
+            let old = self.put(key, Form::RawString, value, Ttl::Drop);
+            self.report_overwrite(key, old);
+        }
+    }
+
     /// Writes a string of at least [`INLINE_MAX`] bytes, which is not copied, over whatever the key
     /// holds. The caller reports the change.
     pub fn set_shared(&mut self, key: &[u8], value: Bytes, ttl: Ttl) {

@@ -7,6 +7,9 @@
 /// Bytes of all operands that [`combine`] works on at a time: they fit the first cache.
 const BLOCK_BYTES: usize = 4096;
 
+/// Bytes that [`find`] looks at together.
+const SKIPPED_BYTES: usize = 128;
+
 /// The bit at an index.
 pub fn get(bytes: &[u8], at: u64) -> bool {
     let byte = usize::try_from(at / 8)
@@ -22,27 +25,76 @@ pub fn set(bytes: &mut [u8], at: u64, bit: bool) {
     *byte = if bit { *byte | mask } else { *byte & !mask };
 }
 
+/// Words that are counted side by side: two of the vectors that every x86-64 has.
+const LANES: usize = 4;
+
+/// Words side by side.
+type Lanes = [u64; LANES];
+
+/// The word of bytes in the order of the machine, which says nothing of where a bit is.
 fn word(bytes: &[u8; 8]) -> u64 {
-    u64::from_be_bytes(*bytes)
+    u64::from_ne_bytes(*bytes)
+}
+
+fn ones(words: &[[u8; 8]]) -> u64 {
+    let ones = words.iter().map(|bytes| word(bytes).count_ones());
+    ones.map(u64::from).sum()
+}
+
+/// Adds three bits at each place: the upper and the lower bit of the sums.
+#[inline]
+fn add(a: Lanes, b: Lanes, c: Lanes) -> (Lanes, Lanes) {
+    let (mut upper, mut lower) = ([0; LANES], [0; LANES]);
+    for lane in 0..LANES {
+        let half = a[lane] ^ b[lane];
+        upper[lane] = a[lane] & b[lane] | half & c[lane];
+        lower[lane] = half ^ c[lane];
+    }
+    (upper, lower)
 }
 
 /// How many bits are one.
+///
+/// Sixteen times the lanes are added up bit by bit, in binary digits that lie in words of their
+/// own, before bits are counted at all (Harley and Seal's method, in Warren's "Hacker's Delight",
+/// 5-1). That is twice as fast as counting in each word, without an instruction that counts.
 pub fn count(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let (blocks, last) = words.as_chunks::<32>();
-    // The sums of a block fit 32 bits, of which twice as many go into a vector.
-    let in_block = |block: &[[u8; 8]; 32]| {
-        let ones = block.iter().map(|bytes| word(bytes).count_ones());
-        u64::from(ones.sum::<u32>())
+    let (lanes, last) = words.as_chunks::<LANES>();
+    let (blocks, last_lanes) = lanes.as_chunks::<16>();
+    let in_lanes = |lanes: Lanes| {
+        let ones = lanes.iter().map(|word| u64::from(word.count_ones()));
+        ones.sum::<u64>()
     };
-    let ones = |words: &[[u8; 8]]| -> u64 {
-        words
-            .iter()
-            .map(|bytes| u64::from(word(bytes).count_ones()))
-            .sum()
-    };
+    let zero = [0; LANES];
+    let (mut one, mut two, mut four, mut eight, mut sixteens) = (zero, zero, zero, zero, 0);
+    for block in blocks {
+        let at = |nth: usize| -> Lanes { std::array::from_fn(|lane| word(&block[nth][lane])) };
+        // Adds four of them: the fours, and what is left of ones and twos.
+        let add_four = |first: usize, one: Lanes, two: Lanes| {
+            let (a, one) = add(one, at(first), at(first + 1));
+            let (b, one) = add(one, at(first + 2), at(first + 3));
+            let (fours, two) = add(two, a, b);
+            (fours, two, one)
+        };
+        let (a, b, c, d, e, f);
+        (a, two, one) = add_four(0, one, two);
+        (b, two, one) = add_four(4, one, two);
+        (e, four) = add(four, a, b);
+        (c, two, one) = add_four(8, one, two);
+        (d, two, one) = add_four(12, one, two);
+        (f, four) = add(four, c, d);
+        let sixteen;
+        (sixteen, eight) = add(eight, e, f);
+        sixteens += in_lanes(sixteen);
+    }
+    let in_blocks = 16 * sixteens
+        + 8 * in_lanes(eight)
+        + 4 * in_lanes(four)
+        + 2 * in_lanes(two)
+        + in_lanes(one);
     let in_rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
-    blocks.iter().map(in_block).sum::<u64>() + ones(last) + in_rest
+    in_blocks + ones(last_lanes.as_flattened()) + ones(last) + in_rest
 }
 
 /// How many bits are one from the first to the last index, both of which are in the string.
@@ -63,9 +115,13 @@ pub fn find(bytes: &[u8], bit: bool, first: u64, last: u64) -> Option<u64> {
         from as u64 * 8 + u64::from(at_first.leading_zeros())
     } else {
         let rest = bytes.get(from + 1..=to)?;
-        let (words, _) = rest.as_chunks::<8>();
+        let (blocks, _) = rest.as_chunks::<SKIPPED_BYTES>();
         let same = u64::from_ne_bytes([flip; 8]);
-        let skipped = words.iter().take_while(|bytes| word(bytes) == same).count() * 8;
+        let is_same = |block: &&[u8; SKIPPED_BYTES]| {
+            let words = block.as_chunks::<8>().0.iter();
+            words.fold(0, |others, bytes| others | word(bytes) ^ same) == 0
+        };
+        let skipped = blocks.iter().take_while(is_same).count() * SKIPPED_BYTES;
         let others = rest[skipped..].iter();
         let byte = skipped + others.clone().take_while(|&&byte| byte == flip).count();
         let found = rest.get(byte)? ^ flip;
@@ -98,18 +154,22 @@ pub enum Operation {
 /// The combination of strings, as long as the longest of them.
 pub fn combine(operation: Operation, sources: &[&[u8]]) -> Vec<u8> {
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    let mut result = vec![0; len];
-    for (at, block) in result.chunks_mut(BLOCK_BYTES).enumerate() {
-        let from = at * BLOCK_BYTES;
-        let part =
-            |source: &&'_ [u8]| -> usize { source.len().saturating_sub(from).min(block.len()) };
+    let mut result = Vec::with_capacity(len);
+    while result.len() < len {
+        let from = result.len();
+        let end = len.min(from + BLOCK_BYTES);
         let parts: Vec<&[u8]> = sources
             .iter()
-            .map(|source| source.get(from..from + part(source)).unwrap_or_default())
+            .map(|source| &source[from.min(source.len())..end.min(source.len())])
             .collect();
-        combine_block(operation, block, &parts);
+        combine_block(operation, &mut result, end, &parts);
     }
     result
+}
+
+/// Appends the combination of two strings by `op`, as far as the shorter goes.
+fn push_both(result: &mut Vec<u8>, one: &[u8], other: &[u8], op: impl Fn(u8, u8) -> u8) {
+    result.extend(one.iter().zip(other).map(|(&a, &b)| op(a, b)));
 }
 
 /// Applies `op` to each byte and the same one of a source, which may be shorter.
@@ -118,53 +178,69 @@ fn apply(block: &mut [u8], source: &[u8], op: impl Fn(u8, u8) -> u8) {
     both.for_each(|(byte, other)| *byte = op(*byte, *other));
 }
 
-/// A block of zeros becomes the combination.
-fn combine_block(operation: Operation, block: &mut [u8], sources: &[&[u8]]) {
+/// Appends a block that is one in any of some strings (or, if `op` is so, in an odd number).
+fn push_any(result: &mut Vec<u8>, end: usize, sources: &[&[u8]], op: impl Fn(u8, u8) -> u8 + Copy) {
+    let from = result.len();
+    let (first, second, others) = match sources {
+        [] => (b"".as_slice(), b"".as_slice(), sources),
+        [only] => (*only, b"".as_slice(), &sources[1..]),
+        [first, second, others @ ..] => (*first, *second, others),
+    };
+    push_both(result, first, second, op);
+    let both = result.len() - from;
+    // One of the two has no more, and zeros change nothing.
+    result.extend_from_slice(&first[both..]);
+    result.extend_from_slice(second.get(result.len() - from..).unwrap_or_default());
+    result.resize(end, 0);
+    let block = &mut result[from..];
+    others.iter().for_each(|source| apply(block, source, op));
+}
+
+/// Appends the combination of parts of strings, up to the length `end`.
+fn combine_block(operation: Operation, result: &mut Vec<u8>, end: usize, sources: &[&[u8]]) {
     let Some((first, others)) = sources.split_first() else {
         return;
     };
-    let any = |block: &mut [u8], sources: &[&[u8]]| {
-        sources
-            .iter()
-            .for_each(|source| apply(block, source, |a, b| a | b));
-    };
+    let from = result.len();
+    let or = |a, b| a | b;
     match operation {
         Operation::And => {
-            block[..first.len()].copy_from_slice(first);
-            for source in others {
+            push_both(result, first, others.first().unwrap_or(first), |a, b| a & b);
+            result.resize(end, 0);
+            let block = &mut result[from..];
+            for source in others.iter().skip(1) {
                 apply(block, source, |a, b| a & b);
                 block[source.len()..].fill(0);
             }
         }
-        Operation::Or => any(block, sources),
-        Operation::Xor => sources
-            .iter()
-            .for_each(|source| apply(block, source, |a, b| a ^ b)),
+        Operation::Or => push_any(result, end, sources, or),
+        Operation::Xor => push_any(result, end, sources, |a, b| a ^ b),
         Operation::Not => {
-            block.fill(0xff);
-            apply(block, first, |_, b| !b);
+            result.extend(first.iter().map(|byte| !byte));
+            result.resize(end, 0xff);
         }
         Operation::Diff => {
-            any(block, others);
-            block.iter_mut().for_each(|byte| *byte = !*byte);
-            apply(block, first, |a, b| a & b);
-            block[first.len()..].fill(0);
+            push_any(result, end, others, or);
+            apply(&mut result[from..], first, |a, b| !a & b);
+            result[from + first.len()..].fill(0);
         }
         Operation::Diff1 => {
-            any(block, others);
-            apply(block, first, |a, b| a & !b);
+            push_any(result, end, others, or);
+            apply(&mut result[from..], first, |a, b| a & !b);
         }
         Operation::AndOr => {
-            any(block, others);
-            apply(block, first, |a, b| a & b);
-            block[first.len()..].fill(0);
+            push_any(result, end, others, or);
+            apply(&mut result[from..], first, |a, b| a & b);
+            result[from + first.len()..].fill(0);
         }
         Operation::One => {
+            result.resize(end, 0);
+            let block = &mut result[from..];
             let mut twice = [0; BLOCK_BYTES];
             for source in sources {
                 let seen = twice.iter_mut().zip(&*block).zip(*source);
                 seen.for_each(|((twice, once), byte)| *twice |= once & byte);
-                apply(block, source, |a, b| a | b);
+                apply(block, source, or);
             }
             apply(block, &twice, |a, b| a & !b);
         }
@@ -281,7 +357,7 @@ mod tests {
     fn bits_are_counted_and_found_as_one_by_one() {
         let mut rng = SmallRng::seed_from_u64(1);
         for _ in 0..3_000 {
-            let bytes = string(&mut rng, 700);
+            let bytes = string(&mut rng, 1_500);
             let bits = bytes.len() as u64 * 8;
             assert_eq!(
                 count(&bytes),

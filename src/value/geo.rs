@@ -146,8 +146,15 @@ impl Place {
 
     /// The place that a score stands for: the middle of its cell.
     pub fn of_score(score: f64) -> Place {
+        // Scores that ZADD has set may be no hash. Redis: C leaves open what its casts of them
+        // yield; these are the values on x86-64.
+        let bits = match score {
+            _ if score < 0.0 => score as i64 as u64,
+            _ if score >= 2f64.powi(64) => 0,
+            _ => score as u64,
+        };
         let bounds = Cell {
-            bits: score as u64,
+            bits,
             steps: STEPS_MAX,
         }
         .bounds();

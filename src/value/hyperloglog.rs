@@ -197,16 +197,7 @@ pub fn registers(bytes: &[u8]) -> Result<Box<[u8; REGISTERS]>, Corrupted> {
 /// If a sparse form has more or fewer of them.
 pub fn raise(registers: &mut [u8; REGISTERS], bytes: &[u8]) -> Result<(), Corrupted> {
     if is_dense(bytes) {
-        let (groups, _) = registers.as_chunks_mut::<4>();
-        let (packed, _) = bytes[HEADER_BYTES..].as_chunks::<3>();
-        // Four registers in three bytes.
-        for (group, &[a, b, c]) in groups.iter_mut().zip(packed) {
-            let packed = u32::from_le_bytes([a, b, c, 0]);
-            for (nth, register) in group.iter_mut().enumerate() {
-                let value = (packed >> (nth * REGISTER_BITS)) as u8 & REGISTER_MAX;
-                *register = value.max(*register);
-            }
-        }
+        raise_to_dense(registers, bytes);
         return Ok(());
     }
     let mut at = 0;
@@ -227,6 +218,60 @@ pub fn raise(registers: &mut [u8; REGISTERS], bytes: &[u8]) -> Result<(), Corrup
     }
 }
 
+/// Eight registers in 48 bits, as eight bytes: the halves, their halves and theirs move apart.
+#[inline]
+fn unpack(packed: u64) -> u64 {
+    let halves = packed & 0xff_ffff | (packed & 0xffff_ff00_0000) << 8;
+    let quarters = halves & 0x0fff_0000_0fff | (halves & 0xff_f000_00ff_f000) << 4;
+    quarters & 0x3f_003f_003f_003f | (quarters & 0x0fc0_0fc0_0fc0_0fc0) << 2
+}
+
+/// The reverse.
+#[inline]
+fn pack(registers: u64) -> u64 {
+    let quarters = registers & 0x3f_003f_003f_003f | registers >> 2 & 0x0fc0_0fc0_0fc0_0fc0;
+    let halves = quarters & 0x0fff_0000_0fff | quarters >> 4 & 0xff_f000_00ff_f000;
+    halves & 0xff_ffff | halves >> 8 & 0xffff_ff00_0000
+}
+
+/// [`raise`] for the dense form, in groups that become vector code.
+fn raise_to_dense(registers: &mut [u8; REGISTERS], bytes: &[u8]) {
+    const LANES: usize = 8;
+    const PACKED_BYTES: usize = 6;
+    // Six bytes are read as the upper ones of eight, as there is a header before the first.
+    const BEFORE: usize = 2;
+    let (groups, _) = registers.as_chunks_mut::<{ 8 * LANES }>();
+    let first = HEADER_BYTES - BEFORE;
+    for (nth, group) in groups.iter_mut().enumerate() {
+        let at = first + nth * PACKED_BYTES * LANES;
+        let part = bytes[at..].first_chunk::<{ BEFORE + PACKED_BYTES * LANES }>();
+        let part = part.expect("a dense form is of one length");
+        let lanes: [u64; LANES] = std::array::from_fn(|lane| {
+            let word = part[lane * PACKED_BYTES..].first_chunk();
+            u64::from_le_bytes(*word.expect("there are eight bytes")) >> (8 * BEFORE)
+        });
+        let mut values = [0; 8 * LANES];
+        let (words, _) = values.as_chunks_mut::<8>();
+        for (word, packed) in words.iter_mut().zip(lanes.map(unpack)) {
+            *word = packed.to_le_bytes();
+        }
+        let both = group.iter_mut().zip(values);
+        both.for_each(|(register, value)| *register = value.max(*register));
+    }
+}
+
+/// Makes it dense with these registers, whatever it held.
+pub fn set_all(bytes: &mut Vec<u8>, registers: &[u8; REGISTERS]) {
+    bytes.resize(DENSE_BYTES, 0);
+    bytes[4] = DENSE;
+    let (packed, _) = bytes[HEADER_BYTES..].as_chunks_mut::<6>();
+    let (groups, _) = registers.as_chunks::<8>();
+    for (packed, group) in packed.iter_mut().zip(groups) {
+        let word = pack(u64::from_le_bytes(*group)).to_le_bytes();
+        packed.copy_from_slice(&word[..6]);
+    }
+}
+
 /// Makes it dense, if it is not.
 ///
 /// # Errors
@@ -236,16 +281,7 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<(), Corrupted> {
         return Ok(());
     }
     let registers = registers(bytes)?;
-    bytes.truncate(HEADER_BYTES);
-    bytes.resize(DENSE_BYTES, 0);
-    bytes[4] = DENSE;
-    for (index, &value) in registers
-        .iter()
-        .enumerate()
-        .filter(|(_, value)| **value > 0)
-    {
-        set_dense_register(bytes, index, value);
-    }
+    set_all(bytes, &registers);
     Ok(())
 }
 
@@ -368,12 +404,20 @@ pub fn note_count(bytes: &mut [u8], count: u64) {
 /// An estimate of how many different elements registers have seen.
 pub fn estimate(registers: &[u8; REGISTERS]) -> u64 {
     const ALPHA: f64 = 0.721_347_520_444_481_7;
-    let mut histogram = [0u32; REGISTER_MAX as usize + 1];
-    registers
-        .iter()
-        .for_each(|&value| histogram[usize::from(value)] += 1);
+    // Equal registers often follow each other. With one histogram each of them would wait for the
+    // one before.
+    let mut histograms = [[0u32; REGISTER_MAX as usize + 1]; 8];
+    let (groups, _) = registers.as_chunks::<8>();
+    for group in groups {
+        for (histogram, value) in histograms.iter_mut().zip(group) {
+            histogram[usize::from(value & REGISTER_MAX)] += 1;
+        }
+    }
     let m = REGISTERS as f64;
-    let count = |value: usize| f64::from(histogram[value]);
+    let count = |value: usize| {
+        let counts = histograms.iter().map(|histogram| histogram[value]);
+        f64::from(counts.sum::<u32>())
+    };
     let top = COUNTED_BITS as usize;
     let mut z = m * tau((m - count(top + 1)) / m);
     for value in (1..=top).rev() {

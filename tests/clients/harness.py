@@ -112,17 +112,17 @@ def in_threads(make, count=4, rounds=25):
 
 
 @contextlib.contextmanager
-def program(*args, **variables):
-    """A program that runs beside the check, with these variables, and stops in good order at its end."""
+def program(*args, ends=0, **variables):
+    """A program that runs beside the check, with these variables, and stops at its end, with this exit code."""
     with tempfile.TemporaryFile() as log:
         # A group of its own, so that none of the processes that it starts is left behind.
         process = subprocess.Popen(
             args, cwd=Path(__file__).parent, env={**os.environ, **variables},
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            yield
+            yield process
             process.terminate()
-            same(process.wait(PATIENCE_S), 0)
+            same(process.wait(PATIENCE_S), ends)
         except Exception as trouble:
             log.seek(0)
             trouble.add_note(f"{' '.join(args)} said: " + log.read().decode(errors="replace")[-4000:])

@@ -21,6 +21,7 @@ import rates
 import celery_worker
 import dramatiq_worker
 import queues
+import streams
 import caches
 import debian_programs
 from harness import CHECKS, Target

@@ -30,7 +30,15 @@ fn bits_are_set_and_read() {
         set n 12345 px 100               => +OK
         setbit n 2 0                     => :1
         get n                            => $5 \u{11}2345
-        pttl n                           => :100"
+        pttl n                           => :100
+        config set proto-max-bulk-len 1mb => +OK
+        setbit m 8388607 1               => :0
+        setbit m 8388608 1               => {OFFSET}
+        getbit m 8388608                 => {OFFSET}
+        bitfield m get u8 8388608        => {OFFSET}
+        bitfield m get u8 #-1            => {OFFSET}
+        bitfield m incrby u8 #1048576 1  => {OFFSET}
+        strlen m                         => :1048576"
     ));
 }
 
@@ -53,7 +61,11 @@ fn bits_are_counted_and_found() {
         bitfield ff set u24 0 16777215 => *1 :0
         bitpos ff 0                  => :24
         bitpos ff 0 0 -1             => :-1
-        bitpos ff 0 5                => :-1",
+        bitpos ff 0 5                => :-1
+        bitpos ff 0 1 x foo          => {syntax error}
+        bitpos ff 0 x 1 foo          => {value is not an integer or out of range}
+        bitpos ff 0 1 x bit          => {value is not an integer or out of range}
+        bitcount ff 1 x foo          => {value is not an integer or out of range}",
     );
 }
 
@@ -68,6 +80,9 @@ fn strings_are_combined() {
         getrange d 0 2                => $3 foo
         bitcount d 3 5                => :0
         pttl d                        => :-1
+        set n 5                       => +OK
+        bitop or d n                  => :1
+        object encoding d             => $3 raw
         bitop or d a nokey            => :6
         get d                         => $6 foobar
         bitop diff d a b              => :6
@@ -128,6 +143,59 @@ fn different_elements_are_counted() {
         pfadd s a            => -WRONGTYPE Key is not a valid HyperLogLog string value.
         pfselftest           => +OK"
     ));
+}
+
+#[test]
+fn what_only_begins_as_a_hyperloglog_is_refused() {
+    const NONE: &str = "-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n";
+    const DAMAGED: &str = "-INVALIDOBJ Corrupted HLL object detected\r\n";
+    let with = |head: &[u8], rest: &[u8]| {
+        let header = [b"HYLL", head, &[0; 10], b"\x80"].concat();
+        [&header[..], rest].concat()
+    };
+    let sparse = |runs: &[u8]| with(b"\x01", runs);
+    let cases: [(&str, Vec<u8>); 13] = [
+        (NONE, b"HYL".to_vec()),
+        (NONE, b"HYLL\x01\0\0\0".to_vec()),
+        (NONE, with(b"\x02", b"\x7f\xff")),
+        (NONE, with(b"\0", &[0; 12_287])),
+        (NONE, with(b"\0", &[0; 12_289])),
+        (DAMAGED, sparse(b"")),
+        // A run that is cut off, and too few or too many registers.
+        (DAMAGED, sparse(b"\x7f")),
+        (DAMAGED, sparse(b"\x7f\xfe")),
+        (DAMAGED, sparse(b"\x7f\xff\0")),
+        (DAMAGED, sparse(&b"\x7f\xff".repeat(100_000))),
+        (DAMAGED, sparse(&[0xff; 4_095])),
+        (DAMAGED, sparse(&[0x80; 16_385])),
+        (DAMAGED, sparse(&[0; 255])),
+    ];
+    for (reply, bytes) in cases {
+        let mut sim = Sim::new();
+        sim.ask(&[b"SET", b"h", &bytes]);
+        sim.run("pfadd ok a b");
+        for request in [
+            "PFCOUNT h",
+            "PFCOUNT ok h",
+            "PFMERGE h ok",
+            "PFMERGE new ok h",
+            "PFDEBUG TODENSE h",
+        ] {
+            let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            assert_eq!(
+                String::from_utf8_lossy(&sim.ask(&words)),
+                reply,
+                "{request}"
+            );
+        }
+        let same = [format!("${}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat();
+        assert_eq!(sim.ask(&[b"GET", b"h"]), same);
+        sim.expect("exists new", ":0");
+    }
+    // Whatever an element falls on.
+    let mut sim = Sim::new();
+    sim.ask(&[b"SET", b"h", &sparse(b"")]);
+    sim.expect("pfadd h a", DAMAGED.trim_end());
 }
 
 #[test]

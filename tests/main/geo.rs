@@ -54,6 +54,36 @@ fn what_is_near_is_found() {
 }
 
 #[test]
+fn options_of_a_search_are_checked_in_their_order() {
+    let mut sim = sicily();
+    sim.script(
+        "geosearch g frommember nope byradius x km    => {could not decode requested zset member}
+        geosearch g byradius x km frommember nope    => {need numeric radius}
+        geosearch g frommember nope asc desc bogus   => {could not decode requested zset member}
+        georadiusbymember g nope x km                => {could not decode requested zset member}
+        georadiusbymember nokey a x km               => *0
+        georadiusbymember nokey a x km count 0       => {COUNT must be > 0}
+        georadiusbymember nokey a 1 km bogus         => {syntax error}
+        GeoSearch g fromlonlat 1 1 asc desc asc      => {exactly one of BYRADIUS and BYBOX can be \
+         specified for GeoSearch}
+        GEOSEARCHSTORE d g byradius 1 m asc desc asc => {exactly one of FROMMEMBER or FROMLONLAT \
+         can be specified for GEOSEARCHSTORE}",
+    );
+}
+
+#[test]
+fn scores_that_are_no_hash_lie_somewhere() {
+    let mut sim = Sim::new();
+    sim.script(
+        "zadd g -1 a 1e19 b inf c 1e15 d -inf e => :5
+        geopos g a c => *2 *2 $3 180 $11 85.05112878 *2 $19 -179.99999731779099 \
+         $18 -85.05112751263943
+        geopos g d e => *2 *2 $19 -31.012341678142548 $18 -32.19914967503108 *2 $3 180 \
+         $18 -85.05112751263943",
+    );
+}
+
+#[test]
 fn what_is_near_is_stored() {
     let mut sim = sicily();
     sim.script(

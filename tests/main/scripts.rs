@@ -566,3 +566,40 @@ fn values_of_every_type_reach_scripts() {
         debug set-disable-deny-scripts 0 => +OK",
     );
 }
+
+#[test]
+fn a_script_does_not_wait_for_a_stream_and_wakes_those_who_do() {
+    let mut sim = Sim::new();
+    sim.script("xadd s 1-1 n 1=>$3 1-1\nxgroup create s g $=>+OK");
+    for request in [
+        "'xread','block','0','streams','s','$'",
+        "'xreadgroup','group','g','a','block','0','streams','s','>'",
+    ] {
+        let script = format!("return redis.call({request})");
+        assert_eq!(eval(&mut sim, &script, &[]), "$-1 ", "{request}");
+    }
+    let reader = sim.connect();
+    let worker = sim.connect();
+    sim.run_as(reader, "xread block 0 streams s $");
+    sim.run_as(worker, "xreadgroup group g b block 0 streams s >");
+    let script = "redis.call('xadd','s','2-1','n','2') redis.call('xadd','s','3-1','n','3') \
+                  redis.call('xdel','s','2-1') return redis.call('xlen','s')";
+    assert_eq!(eval(&mut sim, script, &[]), ":2 ");
+    let entry = "*1 *2 $1 s *1 *2 $3 3-1 *2 $1 n $1 3";
+    assert_eq!(sim.received(reader), entry);
+    assert_eq!(sim.received(worker), entry);
+    sim.run_as(worker, "xreadgroup group g b block 0 streams s >");
+    assert_eq!(
+        eval(
+            &mut sim,
+            "return redis.call('xgroup','destroy','s','g')",
+            &[]
+        ),
+        ":1 "
+    );
+    let told = sim.received(worker);
+    assert!(
+        told.starts_with("-NOGROUP No such key 's' or consumer group 'g'"),
+        "{told}"
+    );
+}

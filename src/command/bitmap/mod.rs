@@ -178,16 +178,10 @@ impl Range {
             1 => None,
             _ => Some(args.integer(at + 1)?),
         };
-        let is_of_bits = match args.len() - at {
-            1 | 2 => false,
-            3 if args.is(at + 2, "bit") => true,
-            3 if args.is(at + 2, "byte") => false,
-            _ => return Err(CommandError::Syntax),
-        };
         Ok(Range {
             start,
             end,
-            is_of_bits,
+            is_of_bits: is_unit_of_bits(args, at + 2)?,
         })
     }
 
@@ -206,6 +200,16 @@ impl Range {
         };
         let (start, end) = (place(self.start), place(end).min(units - 1));
         (start <= end).then(|| ((start * unit) as u64, (end * unit + unit - 1) as u64))
+    }
+}
+
+/// Whether the last argument, if there is one at this place, says that a range is one of bits.
+fn is_unit_of_bits(args: Args<'_>, at: usize) -> Result<bool, CommandError> {
+    match args.len().saturating_sub(at) {
+        0 => Ok(false),
+        1 if args.is(at, "bit") => Ok(true),
+        1 if args.is(at, "byte") => Ok(false),
+        _ => Err(CommandError::Syntax),
     }
 }
 
@@ -256,7 +260,12 @@ fn bitpos(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
             end: None,
             is_of_bits: false,
         },
-        _ => Range::parse(args, 3)?,
+        _ => {
+            // Redis: here, unlike in BITCOUNT, the unit is looked at before the end.
+            args.integer(3)?;
+            is_unit_of_bits(args, 5)?;
+            Range::parse(args, 3)?
+        }
     };
     let Some(string) = live.string(args.get(1))? else {
         // Nothing is a string of zeros without end.

@@ -7,7 +7,6 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::db::Ttl;
 use crate::value::StringRef;
 use crate::value::bits::{self, Operation};
 
@@ -84,14 +83,15 @@ fn bitop(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         .collect();
     let result = bits::combine(operation, &slices);
     let destination = args.get(2);
+    let len = result.len() as i64;
     if result.is_empty() {
         if live.remove(destination) {
             live.changed(Event::DEL, destination);
         }
     } else {
-        live.set_string(destination, &result, Ttl::Drop);
+        live.set_computed(destination, result);
         live.changed(Event::SET, destination);
     }
-    reply.integer(result.len() as i64);
+    reply.integer(len);
     Ok(())
 }

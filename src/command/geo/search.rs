@@ -298,16 +298,25 @@ fn stored_at(args: Args<'_>, start: usize, first: usize) -> Option<usize> {
         .map(|at| at + 1)
 }
 
-/// Where the search begins.
-enum Center<'a> {
-    At(Place),
-    Member(&'a [u8]),
+/// The place of a member from which a search begins; anywhere if there is no sorted set.
+fn center_of(zset: Option<ZsetRef<'_>>, member: &[u8]) -> Result<Place, CommandError> {
+    let anywhere = Place {
+        longitude: 0.0,
+        latitude: 0.0,
+    };
+    let place = match zset {
+        None => Some(anywhere),
+        found => place_of(found, member),
+    };
+    place.ok_or(CommandError::text(
+        "ERR could not decode requested zset member",
+    ))
 }
 
 /// Everything that options say.
 #[derive(Default)]
 struct Options<'a> {
-    center: Option<Center<'a>>,
+    center: Option<Place>,
     /// Width and height, or a radius, and how many meters their unit is.
     shape: Option<(Shape, f64)>,
     has_distance: bool,
@@ -353,12 +362,13 @@ impl<'a> Options<'a> {
         args: Args<'a>,
         mut i: usize,
         target: Target,
+        zset: Option<ZsetRef<'_>>,
     ) -> Result<Options<'a>, CommandError> {
         let is_radius = self.shape.is_some();
         while i < args.len() {
             i += match self.take_common(args, i)? {
                 0 if is_radius => self.take_store(args, i, target),
-                0 => self.take_search(args, i, target)?,
+                0 => self.take_search(args, i, target, zset)?,
                 taken => taken,
             };
             if i > args.len() {
@@ -407,16 +417,17 @@ impl<'a> Options<'a> {
         args: Args<'a>,
         i: usize,
         target: Target,
+        zset: Option<ZsetRef<'_>>,
     ) -> Result<usize, CommandError> {
         let left = args.len() - i - 1;
         let (is_placed, is_shaped) = (self.center.is_some(), self.shape.is_some());
         Ok(match args.get(i).to_ascii_lowercase().as_slice() {
             b"frommember" if left >= 1 && !is_placed => {
-                self.center = Some(Center::Member(args.get(i + 1)));
+                self.center = Some(center_of(zset, args.get(i + 1))?);
                 2
             }
             b"fromlonlat" if left >= 2 && !is_placed => {
-                self.center = Some(Center::At(place(args, i + 1)?));
+                self.center = Some(place(args, i + 1)?);
                 3
             }
             b"byradius" if left >= 2 && !is_shaped => {
@@ -494,14 +505,8 @@ fn search(
     };
     let mut records = Records::default();
     if let Some(zset) = zset {
-        let (center, shape) = (options.center.as_ref(), options.shape);
-        let center = match center.expect("it was looked for") {
-            Center::At(place) => *place,
-            Center::Member(member) => place_of(Some(zset), member).ok_or(CommandError::text(
-                "ERR could not decode requested zset member",
-            ))?,
-        };
-        let (shape, unit) = shape.expect("it was looked for");
+        let center = options.center.expect("it was looked for");
+        let (shape, unit) = options.shape.expect("it was looked for");
         let limit = if is_any { count } else { 0 };
         let mut found = found_in(zset, &Area { center, shape }, unit, limit);
         if let Some(order) = order {
@@ -599,9 +604,9 @@ fn geosearch(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let key = args.get(1);
-    live.zset(key)?;
-    let options = Options::default().parse(args, 2, Target::Reply)?;
-    let texts = ("geosearch", "GEOSEARCH");
+    let options = Options::default().parse(args, 2, Target::Reply, live.zset(key)?)?;
+    let name = String::from_utf8_lossy(args.get(0));
+    let texts = (&*name, "GEOSEARCH");
     finish(live, key, &options, texts, Event::GEOSEARCHSTORE, reply)
 }
 
@@ -611,13 +616,13 @@ fn geosearchstore(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let key = args.get(2);
-    live.zset(key)?;
     let options = Options {
         destination: Some(args.get(1)),
         ..Options::default()
     };
-    let options = options.parse(args, 3, Target::Store)?;
-    let texts = ("geosearchstore", "GEOSEARCHSTORE");
+    let options = options.parse(args, 3, Target::Store, live.zset(key)?)?;
+    let name = String::from_utf8_lossy(args.get(0));
+    let texts = (&*name, "GEOSEARCHSTORE");
     finish(live, key, &options, texts, Event::GEOSEARCHSTORE, reply)
 }
 
@@ -632,23 +637,20 @@ fn by_radius(
     let key = args.get(1);
     let zset = live.zset(key)?;
     let (center, at) = match from {
-        From::Place => (Center::At(place(args, 2)?), 4),
-        From::Member => {
-            let member = args.get(2);
-            if zset.is_some() && place_of(zset, member).is_none() {
-                return Err(CommandError::text(
-                    "ERR could not decode requested zset member",
-                ));
-            }
-            (Center::Member(member), 3)
-        }
+        From::Place => (place(args, 2)?, 4),
+        From::Member => (center_of(zset, args.get(2))?, 3),
+    };
+    let shape = match (from, zset) {
+        // Around a member of what is not there, a radius is not looked at.
+        (From::Member, None) => (Shape::Circle(0.0), 1.0),
+        _ => circle(args, at)?,
     };
     let options = Options {
         center: Some(center),
-        shape: Some(circle(args, at)?),
+        shape: Some(shape),
         ..Options::default()
     };
-    let options = options.parse(args, at + 2, target)?;
+    let options = options.parse(args, at + 2, target, zset)?;
     let texts = ("georadius", "STORE option in GEORADIUS");
     finish(live, key, &options, texts, Event::GEORADIUSSTORE, reply)
 }

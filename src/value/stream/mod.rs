@@ -8,10 +8,9 @@
 //!                          at most 100 entries and 4 KiB, as the settings say
 //! ```
 //!
-//! An id is found by a binary search of the links and a walk through one chunk. A clone, as a
-//! snapshot takes it by [`Stream::freeze`], shares the chunks; whoever changes a shared chunk
-//! copies
-//! it first.
+//! An id is found by a binary search of the links, which lie in blocks (`links`), and a walk
+//! through one chunk. A clone, as a snapshot takes it by [`Stream::freeze`], shares blocks and
+//! chunks; whoever changes a shared one copies it first.
 //!
 //! Beside its entries a stream has consumer groups by name (`group`).
 //!
@@ -23,17 +22,20 @@
 mod chunk;
 mod group;
 mod id;
+mod links;
 mod runs;
 
 pub use chunk::{Chunk, Entry, Strings};
 pub use group::{Consumer, ConsumerGroup, ConsumerId, Delivery};
 pub use id::{ID_BYTES, Id, TEXT_MAX, parse_number};
+pub use links::{Block, Link};
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::value::StringRef;
 use chunk::{Entries, entry_bytes_max};
+use links::{Links, Place};
 
 /// A chunk has no more bytes, whatever the settings say, unless it is a single entry: what is done
 /// at once must be bounded.
@@ -78,7 +80,7 @@ impl ChunkLimit {
 /// Entries, and what is known of those that are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    links: VecDeque<Link>,
+    links: Links,
     len: usize,
     facts: Facts,
     groups: BTreeMap<Box<[u8]>, ConsumerGroup>,
@@ -93,13 +95,6 @@ pub struct Facts {
     pub max_deleted_id: Id,
     /// How many entries were added, as far as is known.
     pub entries_added: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Link {
-    /// No entry of the chunk has a greater id.
-    last: Id,
-    chunk: Rc<Chunk>,
 }
 
 /// What is removed at the front.
@@ -173,8 +168,7 @@ impl Stream {
             {
                 chunk.close();
             }
-            let chunk = Rc::new(Chunk::new(id, pairs, string));
-            self.links.push_back(Link { last: id, chunk });
+            self.links.push(id, Chunk::new(id, pairs, string));
         }
         let link = self.links.back_mut().expect("there is one now");
         Rc::make_mut(&mut link.chunk).push(id, pairs, string);
@@ -184,21 +178,16 @@ impl Stream {
         self.facts.entries_added += 1;
     }
 
-    /// Which link has the first entry that is not before an id.
-    fn place(&self, id: Id) -> usize {
-        self.links.partition_point(|link| link.last < id)
-    }
-
     /// The entry of an id.
     pub fn get(&self, id: Id) -> Option<Entry<'_>> {
-        let link = self.links.get(self.place(id))?;
+        let link = self.links.get(self.links.find(id))?;
         let entry = link.chunk.iter_from(id).next()?;
         (entry.id == id).then_some(entry)
     }
 
     /// The first entry.
     pub fn first(&self) -> Option<Entry<'_>> {
-        self.links.front()?.chunk.iter().next()
+        self.links.get(Place::default())?.chunk.iter().next()
     }
 
     /// The last entry.
@@ -208,24 +197,21 @@ impl Stream {
 
     /// The entries from one id to another, both included, in order.
     pub fn range(&self, start: Id, end: Id) -> Range<'_> {
-        let place = self.place(start);
+        let place = self.links.find(start);
+        let link = self.links.get(place);
         Range {
-            stream: self,
-            next: place + 1,
+            links: &self.links,
+            next: self.links.after(place),
             end,
-            entries: self
-                .links
-                .get(place)
-                .map(|link| link.chunk.iter_from(start)),
+            entries: link.map(|link| link.chunk.iter_from(start)),
         }
     }
 
     /// The same entries, the last first.
     pub fn range_back(&self, start: Id, end: Id) -> RangeBack<'_> {
-        let place = self.place(end);
         RangeBack {
-            stream: self,
-            before: (place + 1).min(self.links.len()),
+            links: &self.links,
+            before: self.links.after(self.links.find(end)),
             places: Vec::new(),
             start,
             end,
@@ -295,7 +281,7 @@ impl Stream {
     }
 
     fn take(&mut self, id: Id) -> bool {
-        let place = self.place(id);
+        let place = self.links.find(id);
         let Some(link) = self.links.get_mut(place) else {
             return false;
         };
@@ -312,14 +298,12 @@ impl Stream {
     }
 
     /// Removes entries at the front; those in whole chunks, to be freed piece by piece, and how
-    /// many
-    /// were removed in all.
+    /// many were removed in all.
     pub fn trim(&mut self, trim: Trim, exactness: Exactness) -> (Stream, usize) {
         let before = self.len;
         let (whole, left) = self.whole_chunks(trim, exactness);
-        let kept = self.links.split_off(whole);
         let removed = Stream {
-            links: std::mem::replace(&mut self.links, kept),
+            links: self.links.split_front(whole),
             len: before - left,
             facts: self.facts,
             groups: BTreeMap::new(),
@@ -339,7 +323,7 @@ impl Stream {
             _ => u64::MAX,
         };
         let (mut whole, mut left) = (0, self.len);
-        for link in &self.links {
+        for link in self.links.iter() {
             let rest = left - link.chunk.len();
             let is_removed = match trim {
                 Trim::MaxLen(len) => rest as u64 >= len,
@@ -361,7 +345,7 @@ impl Stream {
             Trim::MinId(min) => id < min,
         };
         // The id of a link may be greater than that of any entry, so a chunk may be emptied here.
-        while let Some(link) = self.links.front_mut()
+        while let Some(link) = self.links.get_mut(Place::default())
             && let Some(first) = link.chunk.iter().next()
             && is_removed(0, first.id)
         {
@@ -370,7 +354,7 @@ impl Stream {
             if !link.chunk.is_empty() {
                 break;
             }
-            self.links.pop_front();
+            self.links.remove(Place::default());
         }
     }
 
@@ -454,9 +438,8 @@ impl Stream {
 
     /// The pieces as they are now, in order.
     pub fn freeze(&self) -> Vec<Piece> {
-        let chunks = self.links.iter().map(|link| link.chunk.clone());
         let mut pieces = vec![Piece::Head(self.facts)];
-        pieces.extend(chunks.map(Piece::Chunk));
+        pieces.extend(self.links.freeze().map(Piece::Chunks));
         for (name, group) in &self.groups {
             pieces.extend(group.freeze(name).into_iter().map(Piece::Group));
         }
@@ -561,8 +544,8 @@ impl Stream {
 
     /// Frees one piece; false if there was none left.
     pub fn dismantle(&mut self) -> bool {
-        if let Some(link) = self.links.pop_back() {
-            self.len -= link.chunk.len();
+        if let Some(entries) = self.links.dismantle() {
+            self.len -= entries;
             return true;
         }
         let Some(mut last) = self.groups.last_entry() else {
@@ -576,31 +559,20 @@ impl Stream {
 
     /// Bytes of memory behind it, its box and shared chunks included; asks every chunk.
     pub fn allocated_bytes(&self) -> usize {
-        let chunks = self.links.iter().map(|link| link.chunk.allocated_bytes());
         let groups = self.groups.iter().map(|(name, group)| {
             2 * size_of::<usize>()
                 + name.len()
                 + size_of::<ConsumerGroup>()
                 + group.allocated_bytes()
         });
-        size_of::<Stream>()
-            + self.links.capacity() * size_of::<Link>()
-            + chunks.sum::<usize>()
-            + groups.sum::<usize>()
+        size_of::<Stream>() + self.links.allocated_bytes() + groups.sum::<usize>()
     }
 
     /// Asserts every invariant.
     pub fn check(&self) {
-        let (mut last, mut len) = (None, 0);
-        for link in &self.links {
-            let chunk_last = link.chunk.check(last);
-            assert!(chunk_last <= link.last, "a link ends too early");
-            last = Some(link.last);
-            len += link.chunk.len();
-        }
+        let len = self.links.check(self.facts.last_id);
         assert_eq!(self.len, len, "the stream counts wrongly");
         self.groups.values().for_each(ConsumerGroup::check);
-        assert!(last.is_none_or(|last| last <= self.facts.last_id));
     }
 }
 
@@ -610,7 +582,7 @@ pub enum Piece {
     /// What the stream remembers.
     Head(Facts),
     /// Entries.
-    Chunk(Rc<Chunk>),
+    Chunks(Rc<Block>),
     /// Of a group.
     Group(group::Piece),
 }
@@ -620,7 +592,7 @@ impl Piece {
     pub fn allocated_bytes(&self) -> usize {
         match self {
             Piece::Head(_) => size_of::<Facts>(),
-            Piece::Chunk(chunk) => chunk.allocated_bytes(),
+            Piece::Chunks(links) => links::allocated_bytes(links),
             Piece::Group(group::Piece::Pending(run)) => {
                 run.capacity() * size_of::<(Id, Delivery)>()
             }
@@ -629,23 +601,19 @@ impl Piece {
         }
     }
 
-    /// Hands out what it holds as the strings of a snapshot. Each element begins with a string
-    /// whose
-    /// first byte tells what it is.
+    /// Hands out what it holds as the strings of a snapshot. The first byte of the first string of
+    /// each element tells what the element is.
     ///
     /// * 0, the stream: its last id, the greatest deleted id, and eight bytes, how many entries
-    ///   were
-    ///   added;
+    ///   were added;
     /// * 1, an entry: its id and four bytes, how many fields it has, and then its fields and
     ///   values;
     /// * 2, a group: its last id, eight bytes, how many entries it has read, or -1, and then its
     ///   name;
     /// * 3, a consumer of the group before it: four bytes, its number, eight bytes each, when it
-    ///   was
-    ///   last seen and active in ms of Unix time, or -1, and then its name;
+    ///   was last seen and active in ms of Unix time, or -1, and then its name;
     /// * 4, a pending entry of the group before it: its id, four bytes, its consumer's number,
-    ///   eight
-    ///   bytes each, when it was last delivered in ms of Unix time, and how often.
+    ///   eight bytes each, when it was last delivered in ms of Unix time, and how often.
     ///
     /// An id is its time and its number, of eight bytes each; all numbers are little-endian.
     pub fn for_each(&self, mut each: impl FnMut(&[StringRef<'_>])) {
@@ -657,8 +625,8 @@ impl Piece {
                 head.extend(facts.entries_added.to_le_bytes());
                 each(&[StringRef::Short(&head)]);
             }
-            Piece::Chunk(chunk) => {
-                for entry in chunk.iter() {
+            Piece::Chunks(links) => {
+                for entry in links.iter().flat_map(|link| link.chunk.iter()) {
                     let mut head = [ENTRY; 1 + ID_BYTES + 4];
                     head[1..=ID_BYTES].copy_from_slice(&entry.id.to_bytes());
                     head[1 + ID_BYTES..].copy_from_slice(&(entry.len() as u32).to_le_bytes());
@@ -767,9 +735,9 @@ impl Element {
 /// Entries of a range, in order.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
-    stream: &'a Stream,
+    links: &'a Links,
     /// The link after that of `entries`.
-    next: usize,
+    next: Place,
     end: Id,
     entries: Option<Entries<'a>>,
 }
@@ -783,9 +751,9 @@ impl<'a> Iterator for Range<'a> {
             if let Some(entry) = self.entries.as_mut()?.next() {
                 return (entry.id <= self.end).then_some(entry);
             }
-            let link = self.stream.links.get(self.next);
+            let link = self.links.get(self.next);
             self.entries = link.map(|link| link.chunk.iter());
-            self.next += 1;
+            self.next = self.links.after(self.next);
         }
     }
 }
@@ -793,9 +761,9 @@ impl<'a> Iterator for Range<'a> {
 /// Entries of a range, the last first.
 #[derive(Clone, Debug)]
 pub struct RangeBack<'a> {
-    stream: &'a Stream,
+    links: &'a Links,
     /// The links before this one are still to come.
-    before: usize,
+    before: Place,
     /// Where entries of the link there begin that are still to come.
     places: Vec<u32>,
     start: Id,
@@ -808,13 +776,13 @@ impl<'a> Iterator for RangeBack<'a> {
     fn next(&mut self) -> Option<Entry<'a>> {
         loop {
             while let Some(place) = self.places.pop() {
-                let entry = self.stream.links[self.before].chunk.at(place)?;
+                let entry = self.links.get(self.before)?.chunk.at(place)?;
                 if entry.id <= self.end {
                     return (entry.id >= self.start).then_some(entry);
                 }
             }
-            self.before = self.before.checked_sub(1)?;
-            self.places = self.stream.links[self.before].chunk.places();
+            self.before = self.links.before(self.before)?;
+            self.places = self.links.get(self.before)?.chunk.places();
         }
     }
 }

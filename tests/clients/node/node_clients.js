@@ -16,6 +16,7 @@ import './connect_redis.js';
 import './locks.js';
 import './bee_queue.js';
 import './bullmq.js';
+import './socket_io.js';
 
 const [path = new URL('../../../target/release/mayfly', import.meta.url).pathname, text = ''] = process.argv.slice(2);
 const counts = { passed: 0, failed: 0 };

@@ -11,6 +11,7 @@ use crate::sim::{START, Sim, TempDir};
 
 mod collections;
 mod fields;
+mod group;
 mod stream;
 mod zset;
 
@@ -467,7 +468,7 @@ impl Table {
     }
 }
 
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     Table::new(None, &KEYS, 0),
     Table::new(Some(0), &STRINGS, 0),
     Table::new(Some(1), &collections::LISTS, 3),
@@ -476,6 +477,7 @@ const TABLES: [Table; 9] = [
     Table::new(Some(4), &zset::ZSETS, 4),
     Table::new(Some(2), &fields::FIELDS, 3),
     Table::new(Some(5), &stream::STREAMS, 2),
+    Table::new(Some(5), &group::GROUPS, 0),
     Table::new(None, &CLEARERS, 0),
 ];
 
@@ -688,7 +690,8 @@ pub fn assert_same(sim: &mut Sim, model: &Model, names: &[String]) {
             let (name, request, expected) = whole(keys, key);
             sim.expect(&format!("type {key}"), &format!("+{name}"));
             assert_reply(&request, &sim.run(&request), &expected);
-            for (request, expected) in fields::deadlines(keys, key) {
+            let more = fields::deadlines(keys, key).into_iter();
+            for (request, expected) in more.chain(group::groups(keys, key, model.now)) {
                 sim.expect(&request, &expected);
             }
         }

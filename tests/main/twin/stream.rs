@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::group::Group;
 use super::{Collection, Model, Request, Value, Words, integer, item, null_array};
 
 pub type Id = (u64, u64);
@@ -9,11 +10,12 @@ pub type Id = (u64, u64);
 /// Entries by id: fields and values in order.
 #[derive(Clone, Default)]
 pub struct Stream {
-    entries: BTreeMap<Id, Vec<String>>,
+    pub entries: BTreeMap<Id, Vec<String>>,
     last: Id,
     deleted: Id,
-    /// It was added to: it stays when it is empty.
-    is_there: bool,
+    /// It was added to, or made for a group: it stays when it is empty.
+    pub is_there: bool,
+    pub groups: BTreeMap<String, Group>,
 }
 
 impl Collection for Stream {
@@ -33,17 +35,18 @@ impl Collection for Stream {
     }
 }
 
-fn text((ms, seq): Id) -> String {
+pub fn text((ms, seq): Id) -> String {
     format!("{ms}-{seq}")
 }
 
+pub fn entry(id: &Id, strings: &[String]) -> String {
+    let strings: Vec<String> = strings.iter().map(|string| item(Some(string))).collect();
+    let id = item(Some(&text(*id)));
+    format!("*2 {id} *{} {}", strings.len(), strings.join(" "))
+}
+
 fn entries<'a>(all: impl Iterator<Item = (&'a Id, &'a Vec<String>)>) -> String {
-    let one = |(id, strings): (&Id, &Vec<String>)| {
-        let strings: Vec<String> = strings.iter().map(|string| item(Some(string))).collect();
-        let id = item(Some(&text(*id)));
-        format!("*2 {id} *{} {}", strings.len(), strings.join(" "))
-    };
-    let all: Vec<String> = all.map(one).collect();
+    let all: Vec<String> = all.map(|(id, strings)| entry(id, strings)).collect();
     format!("*{} {}", all.len(), all.join(" "))
         .trim_end()
         .to_owned()
@@ -56,7 +59,7 @@ impl Stream {
     }
 
     /// An id of the stream, or one that is not.
-    fn some_id(&self, number: i64) -> Id {
+    pub fn some_id(&self, number: i64) -> Id {
         let place = number.unsigned_abs() as usize % (self.entries.len() + 1);
         match self.entries.keys().nth(place) {
             Some(&(ms, seq)) => (ms, seq + u64::from(number < 0)),
@@ -64,12 +67,33 @@ impl Stream {
         }
     }
 
-    fn remove_front(&mut self, is_removed: impl Fn(usize, Id) -> bool) -> usize {
+    /// Deletes an entry; whether it was there.
+    pub fn remove(&mut self, id: Id) -> bool {
+        let is_removed = self.entries.remove(&id).is_some();
+        if is_removed {
+            self.deleted = self.deleted.max(id);
+        }
+        is_removed
+    }
+
+    /// Removes entries at the front while `is_removed` says so of how many are left and of an id;
+    /// `choice` is what becomes of those that are pending.
+    fn trim(&mut self, choice: &str, is_removed: impl Fn(usize, Id) -> bool) -> usize {
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
         let before = self.entries.len();
-        while let Some((id, _)) = self.entries.first_key_value()
-            && is_removed(self.entries.len(), *id)
-        {
-            self.entries.pop_first();
+        for id in ids {
+            if !is_removed(self.entries.len(), id) {
+                break;
+            }
+            if choice == "acked" && self.groups.values().any(|group| group.needs(id)) {
+                continue;
+            }
+            self.entries.remove(&id);
+            if choice == "delref" {
+                self.groups.values_mut().for_each(|group| {
+                    group.forget(id);
+                });
+            }
         }
         before - self.entries.len()
     }
@@ -127,7 +151,7 @@ fn add(m: &mut Model, w: &Words) -> (String, String) {
         let id = if now.0 > ms { now } else { (ms, seq + 1) };
         let reply = push(stream, id, strings);
         if trims {
-            stream.remove_front(|len, _| len > max);
+            stream.trim("keepref", |len, _| len > max);
         }
         reply
     });
@@ -156,14 +180,7 @@ fn delete(m: &mut Model, w: &Words) -> (String, String) {
     let ids = [stream.some_id(w.index), stream.some_id(w.last)];
     let request = format!("xdel {} {} {}", w.key, text(ids[0]), text(ids[1]));
     let reply = m.with(&w.key, |stream: &mut Stream| {
-        let removed = ids.iter().filter(|id| {
-            let is_removed = stream.entries.remove(*id).is_some();
-            if is_removed {
-                stream.deleted = stream.deleted.max(**id);
-            }
-            is_removed
-        });
-        integer(removed.count())
+        integer(ids.iter().filter(|id| stream.remove(**id)).count())
     });
     (request, reply)
 }
@@ -171,17 +188,19 @@ fn delete(m: &mut Model, w: &Words) -> (String, String) {
 fn trim(m: &mut Model, w: &Words) -> (String, String) {
     let stream = m.read::<Stream>(&w.key).unwrap_or_default();
     let max = stream.entries.len().saturating_sub(w.many as usize);
+    let choice = ["keepref", "delref", "acked"][w.number as usize % 3];
     if w.ms % 2 == 0 {
         let reply = m.with(&w.key, |stream: &mut Stream| {
-            integer(stream.remove_front(|len, _| len > max))
+            integer(stream.trim(choice, |len, _| len > max))
         });
-        return (format!("xtrim {} maxlen = {max}", w.key), reply);
+        return (format!("xtrim {} maxlen = {max} {choice}", w.key), reply);
     }
     let id = stream.some_id(w.index % 8);
     let reply = m.with(&w.key, |stream: &mut Stream| {
-        integer(stream.remove_front(|_, first| first < id))
+        integer(stream.trim(choice, |_, first| first < id))
     });
-    (format!("xtrim {} minid {}", w.key, text(id)), reply)
+    let request = format!("xtrim {} minid {} {choice}", w.key, text(id));
+    (request, reply)
 }
 
 fn range(m: &mut Model, w: &Words) -> (String, String) {
