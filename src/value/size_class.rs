@@ -2,10 +2,13 @@
 //! without asking: multiples of 8 up to 64 bytes, and then four to each doubling (jemalloc's, with
 //! the quantum that `.cargo/config.toml` asks for).
 
-/// The bytes an allocation of `size` bytes takes: at least 8.
-pub fn of(size: usize) -> usize {
-    size.max(1)
-        .next_multiple_of((size.next_power_of_two() / 8).max(8))
+/// The bytes an allocation of `size` bytes takes; of none, none.
+#[inline]
+pub const fn of(size: usize) -> usize {
+    // A power of two, so that rounding up is no division.
+    let eighth = size.next_power_of_two() / 8;
+    let step = if eighth < 8 { 8 } else { eighth };
+    (size + step - 1) & !(step - 1)
 }
 
 #[cfg(test)]
@@ -17,7 +20,7 @@ mod tests {
         let mut classes: Vec<usize> = (0..=1024).map(of).collect();
         classes.dedup();
         let expected = [
-            8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448,
+            0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448,
             512, 640, 768, 896, 1024,
         ];
         assert_eq!(classes, expected);

@@ -22,6 +22,7 @@
 
 mod chunk;
 mod group;
+mod groups;
 mod id;
 mod runs;
 
@@ -32,8 +33,9 @@ pub use id::{ID_BYTES, Id, TEXT_MAX, parse_number};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use crate::value::StringRef;
+use crate::value::{StringRef, size_class};
 use chunk::{Entries, entry_bytes_max};
+use groups::Groups;
 
 /// A chunk has no more bytes, whatever the settings say, unless it is a single entry: what is done
 /// at once must be bounded.
@@ -81,7 +83,9 @@ pub struct Stream {
     links: VecDeque<Link>,
     len: usize,
     facts: Facts,
-    groups: BTreeMap<Box<[u8]>, ConsumerGroup>,
+    groups: Groups,
+    /// Bytes of all chunks.
+    chunk_bytes: usize,
 }
 
 /// What a stream remembers whatever becomes of its entries.
@@ -100,6 +104,19 @@ struct Link {
     /// No entry of the chunk has a greater id.
     last: Id,
     chunk: Rc<Chunk>,
+}
+
+impl Link {
+    /// Changes the chunk, or a copy of its own if others have it too, and the stream's sum of
+    /// bytes.
+    fn edit<R>(&mut self, bytes: &mut usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
+        // Before a copy is made: that may be smaller than the original.
+        let before = self.chunk.allocated_bytes();
+        let chunk = Rc::make_mut(&mut self.chunk);
+        let result = change(chunk);
+        *bytes = *bytes + chunk.allocated_bytes() - before;
+        result
+    }
 }
 
 /// What is removed at the front.
@@ -169,15 +186,16 @@ impl Stream {
         });
         if is_full {
             if let Some(link) = self.links.back_mut()
-                && let Some(chunk) = Rc::get_mut(&mut link.chunk)
+                && Rc::get_mut(&mut link.chunk).is_some()
             {
-                chunk.close();
+                link.edit(&mut self.chunk_bytes, Chunk::close);
             }
             let chunk = Rc::new(Chunk::new(id, pairs, string));
+            self.chunk_bytes += chunk.allocated_bytes();
             self.links.push_back(Link { last: id, chunk });
         }
         let link = self.links.back_mut().expect("there is one now");
-        Rc::make_mut(&mut link.chunk).push(id, pairs, string);
+        link.edit(&mut self.chunk_bytes, |chunk| chunk.push(id, pairs, string));
         link.last = id;
         self.len += 1;
         self.facts.last_id = id;
@@ -244,15 +262,13 @@ impl Stream {
 
     /// Whether a group has an entry still to get or to acknowledge.
     pub fn is_referenced(&self, id: Id) -> bool {
-        let mut groups = self.groups.values();
+        let mut groups = self.groups().values();
         groups.any(|group| group.last_id < id || group.delivery(id).is_some())
     }
 
     /// Takes an entry from those pending in any group; whether it was among them.
     pub fn dereference(&mut self, id: Id) -> bool {
-        let groups = self.groups.values_mut();
-        let found = groups.filter_map(|group| group.acknowledge(id).then_some(()));
-        found.count() > 0
+        self.groups.edit_each(|group| group.acknowledge(id)) > 0
     }
 
     /// Removes entries at the front one by one, as [`Stream::trim`] does, but for those that are
@@ -303,9 +319,10 @@ impl Stream {
             return false;
         };
         if link.chunk.len() == 1 {
+            self.chunk_bytes -= link.chunk.allocated_bytes();
             self.links.remove(place);
         } else {
-            Rc::make_mut(&mut link.chunk).remove(found);
+            link.edit(&mut self.chunk_bytes, |chunk| chunk.remove(found));
         }
         self.len -= 1;
         true
@@ -318,11 +335,15 @@ impl Stream {
         let before = self.len;
         let (whole, left) = self.whole_chunks(trim, exactness);
         let kept = self.links.split_off(whole);
+        let links = std::mem::replace(&mut self.links, kept);
+        let bytes = links.iter().map(|link| link.chunk.allocated_bytes()).sum();
+        self.chunk_bytes -= bytes;
         let removed = Stream {
-            links: std::mem::replace(&mut self.links, kept),
+            links,
             len: before - left,
             facts: self.facts,
-            groups: BTreeMap::new(),
+            groups: Groups::default(),
+            chunk_bytes: bytes,
         };
         self.len = left;
         if exactness == Exactness::Exact {
@@ -365,23 +386,51 @@ impl Stream {
             && let Some(first) = link.chunk.iter().next()
             && is_removed(0, first.id)
         {
-            let removed = Rc::make_mut(&mut link.chunk).remove_front(is_removed);
-            self.len -= removed;
+            let bytes = &mut self.chunk_bytes;
+            self.len -= link.edit(bytes, |chunk| chunk.remove_front(is_removed));
             if !link.chunk.is_empty() {
                 break;
             }
+            self.chunk_bytes -= link.chunk.allocated_bytes();
             self.links.pop_front();
         }
     }
 
     /// Its groups by name.
     pub fn groups(&self) -> &BTreeMap<Box<[u8]>, ConsumerGroup> {
-        &self.groups
+        self.groups.by_name()
     }
 
-    /// The same, to be changed.
-    pub fn groups_mut(&mut self) -> &mut BTreeMap<Box<[u8]>, ConsumerGroup> {
-        &mut self.groups
+    /// Changes one of its groups; none if there is no such group.
+    pub fn edit_group<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&mut ConsumerGroup) -> R,
+    ) -> Option<R> {
+        self.groups.edit(name, change)
+    }
+
+    /// Lets `change` change one of its groups while it reads the entries; none if there is no such
+    /// group.
+    pub fn edit_group_beside<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&Stream, &mut ConsumerGroup) -> R,
+    ) -> Option<R> {
+        let mut group = self.groups.edit(name, std::mem::take)?;
+        let result = change(self, &mut group);
+        self.groups.edit(name, |place| *place = group)?;
+        Some(result)
+    }
+
+    /// Adds a group, in the place of one of its name if there is one.
+    pub fn insert_group(&mut self, name: &[u8], group: ConsumerGroup) {
+        self.groups.insert(name, group);
+    }
+
+    /// Removes a group.
+    pub fn remove_group(&mut self, name: &[u8]) -> Option<ConsumerGroup> {
+        self.groups.remove(name)
     }
 
     /// How many entries there were up to an id and with it since the stream was made, if that
@@ -457,7 +506,7 @@ impl Stream {
         let chunks = self.links.iter().map(|link| link.chunk.clone());
         let mut pieces = vec![Piece::Head(self.facts)];
         pieces.extend(chunks.map(Piece::Chunk));
-        for (name, group) in &self.groups {
+        for (name, group) in self.groups() {
             pieces.extend(group.freeze(name).into_iter().map(Piece::Group));
         }
         pieces
@@ -522,32 +571,26 @@ impl Stream {
         group.last_id = last_id;
         group.entries_read = u64::try_from(i64::from_le_bytes(rest.try_into().ok()?)).ok();
         // They come in order, which tells whose the consumers are.
-        let is_last = self
-            .groups
-            .keys()
-            .next_back()
-            .is_none_or(|last| **last < *name);
-        self.groups.insert(name.into(), group);
+        let last = self.groups().keys().next_back();
+        let is_last = last.is_none_or(|last| **last < *name);
+        self.groups.insert(name, group);
         is_last.then_some(1)
     }
 
     /// Adds a consumer of the last group; how many strings it has besides.
     fn load_consumer(&mut self, head: &[u8], strings: &[&[u8]]) -> Option<usize> {
-        let mut group = self.groups.last_entry()?;
         let (id, rest) = head.split_first_chunk()?;
         let (seen, rest) = rest.split_first_chunk()?;
         let active = i64::from_le_bytes(rest.try_into().ok()?);
         let id = ConsumerId(u32::from_le_bytes(*id));
         let active = Some(active).filter(|&active| active != UNKNOWN);
-        let seen = i64::from_le_bytes(*seen);
-        group
-            .get_mut()
-            .load_consumer(id, strings.first()?, seen, active)
+        let (name, seen) = (*strings.first()?, i64::from_le_bytes(*seen));
+        self.groups
+            .edit_last(|group| group.load_consumer(id, name, seen, active))?
             .map(|()| 1)
     }
 
     fn load_pending(&mut self, head: &[u8]) -> Option<()> {
-        let mut group = self.groups.last_entry()?;
         let (id, rest) = Id::from_bytes(head)?;
         let (consumer, rest) = rest.split_first_chunk()?;
         let (unix_ms, rest) = rest.split_first_chunk()?;
@@ -556,37 +599,26 @@ impl Stream {
             unix_ms: i64::from_le_bytes(*unix_ms),
             count: u64::from_le_bytes(rest.try_into().ok()?),
         };
-        group.get_mut().load_pending(id, delivery)
+        self.groups
+            .edit_last(|group| group.load_pending(id, delivery))?
     }
 
     /// Frees one piece; false if there was none left.
     pub fn dismantle(&mut self) -> bool {
         if let Some(link) = self.links.pop_back() {
             self.len -= link.chunk.len();
+            self.chunk_bytes -= link.chunk.allocated_bytes();
             return true;
         }
-        let Some(mut last) = self.groups.last_entry() else {
-            return false;
-        };
-        if !last.get_mut().dismantle() {
-            last.remove();
-        }
-        true
+        self.groups.dismantle()
     }
 
-    /// Bytes of memory behind it, its box and shared chunks included; asks every chunk.
+    /// Bytes of memory behind it, its box and shared chunks included.
     pub fn allocated_bytes(&self) -> usize {
-        let chunks = self.links.iter().map(|link| link.chunk.allocated_bytes());
-        let groups = self.groups.iter().map(|(name, group)| {
-            2 * size_of::<usize>()
-                + name.len()
-                + size_of::<ConsumerGroup>()
-                + group.allocated_bytes()
-        });
-        size_of::<Stream>()
-            + self.links.capacity() * size_of::<Link>()
-            + chunks.sum::<usize>()
-            + groups.sum::<usize>()
+        size_class::of(size_of::<Stream>())
+            + size_class::of(self.links.capacity() * size_of::<Link>())
+            + self.chunk_bytes
+            + self.groups.allocated_bytes()
     }
 
     /// Asserts every invariant.
@@ -599,7 +631,9 @@ impl Stream {
             len += link.chunk.len();
         }
         assert_eq!(self.len, len, "the stream counts wrongly");
-        self.groups.values().for_each(ConsumerGroup::check);
+        self.groups.check();
+        let bytes = self.links.iter().map(|link| link.chunk.allocated_bytes());
+        assert_eq!(self.chunk_bytes, bytes.sum::<usize>());
         assert!(last.is_none_or(|last| last <= self.facts.last_id));
     }
 }

@@ -31,6 +31,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use crate::value::size_class;
+
 /// Bytes of the largest page: some 600 records of 16-byte members.
 const PAGE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of a new page.
@@ -213,10 +215,9 @@ impl Page {
     /// Bytes of memory it takes, with the counts of those who share it.
     pub fn allocated_bytes(&self) -> usize {
         // The `Rc` puts two counts before it.
-        2 * size_of::<usize>()
-            + size_of::<Page>()
-            + self.bytes.len()
-            + self.large.capacity() * size_of::<Bytes>()
+        size_class::of(2 * size_of::<usize>() + size_of::<Page>())
+            + size_class::of(self.bytes.len())
+            + size_class::of(self.large.capacity() * size_of::<Bytes>())
             + self.large_bytes
     }
 
@@ -284,7 +285,7 @@ impl Page {
                 rest[3..][..member.len()].copy_from_slice(member);
             }
             Member::Large(member) => {
-                self.large_bytes += member.len();
+                self.large_bytes += size_class::of(member.len());
                 let place = self.large.iter().position(Bytes::is_empty);
                 let place = place.unwrap_or(self.large.len());
                 if place == self.large.len() {
@@ -306,7 +307,7 @@ impl Page {
     fn remove(&mut self, slot: usize) {
         let len = record_len(self.bytes_of(slot));
         if let Some(at) = self.large_index(slot) {
-            self.large_bytes -= self.large[at].len();
+            self.large_bytes -= size_class::of(self.large[at].len());
             self.large[at] = Bytes::new();
         }
         self.set_offset(slot, FREE | self.free_slot);
@@ -358,8 +359,8 @@ impl Page {
             .sum();
         assert_eq!(records, usize::from(self.record_bytes));
         assert_eq!(self.live_slots().count(), self.len());
-        let large: usize = self.large.iter().map(Bytes::len).sum();
-        assert_eq!(large, self.large_bytes);
+        let large = self.large.iter().map(|bytes| size_class::of(bytes.len()));
+        assert_eq!(large.sum::<usize>(), self.large_bytes);
         let (mut free, mut next) = (0, self.free_slot);
         while next != NO_SLOT {
             free += 1;
@@ -459,14 +460,19 @@ impl Pages {
 
     /// Frees the last page; false if there is none.
     pub fn dismantle(&mut self) -> bool {
-        self.pages.pop().is_some()
+        let Some(page) = self.pages.pop() else {
+            return false;
+        };
+        self.allocated_bytes -= page.map_or(0, |page| page.allocated_bytes());
+        true
     }
 
     /// Bytes of memory taken.
     pub fn allocated_bytes(&self) -> usize {
         self.allocated_bytes
-            + self.pages.capacity() * size_of::<Option<Rc<Page>>>()
-            + (self.unused.capacity() + self.roomy.capacity()) * size_of::<u32>()
+            + size_class::of(self.pages.capacity() * size_of::<Option<Rc<Page>>>())
+            + size_class::of(self.unused.capacity() * size_of::<u32>())
+            + size_class::of(self.roomy.capacity() * size_of::<u32>())
     }
 
     #[inline]
