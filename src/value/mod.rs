@@ -230,6 +230,17 @@ impl Value {
         }
     }
 
+    /// Asserts every invariant of a collection, its sums of bytes included; for tests.
+    pub fn check(&self) {
+        match self {
+            Value::Long(_) | Value::Growable(_) | Value::Frozen(_) => {}
+            Value::List(list) => list.check(),
+            Value::Set(members) | Value::Hash(members) => members.check(),
+            Value::Zset(zset) => zset.check(),
+            Value::Stream(stream) => stream.check(),
+        }
+    }
+
     /// Bytes of memory it takes, its own box included, as the allocator counts them: what its
     /// collections keep sums of, nothing is walked.
     pub fn allocated_bytes(&self) -> usize {

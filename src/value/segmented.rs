@@ -509,10 +509,14 @@ impl Segmented {
     fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Segment) -> R) -> R {
         let segment = &mut self.segments[at];
         // Before a copy is made: that may be smaller than the original.
-        let before = segment.allocated_bytes();
+        let before = segment.capacities();
         let segment = Rc::make_mut(segment);
         let result = change(segment);
-        self.segment_bytes = self.segment_bytes + segment.allocated_bytes() - before;
+        let after = segment.capacities();
+        if after != before {
+            let (after, before) = (segment::bytes_of(after), segment::bytes_of(before));
+            self.segment_bytes = self.segment_bytes + after - before;
+        }
         result
     }
 

@@ -1,13 +1,20 @@
 //! The allocator's size classes, so that what is asked for is what is given, and memory can be told
-//! without asking: multiples of 8 up to 64 bytes, and then four to each doubling (jemalloc's, with
-//! the quantum that `.cargo/config.toml` asks for).
+//! without asking: multiples of 8 up to 64 bytes, then four to each doubling, and whole pages for
+//! what is too large for slabs (jemalloc's, with the quantum that `.cargo/config.toml` asks for).
+
+/// Larger allocations are whole pages.
+const SLAB_BYTES_MAX: usize = 14_336;
+const PAGE_BYTES: usize = 4_096;
 
 /// The bytes an allocation of `size` bytes takes; of none, none.
 #[inline]
 pub const fn of(size: usize) -> usize {
     // A power of two, so that rounding up is no division.
-    let eighth = size.next_power_of_two() / 8;
-    let step = if eighth < 8 { 8 } else { eighth };
+    let step = match size.next_power_of_two() / 8 {
+        _ if size > SLAB_BYTES_MAX => PAGE_BYTES,
+        0..8 => 8,
+        eighth => eighth,
+    };
     (size + step - 1) & !(step - 1)
 }
 

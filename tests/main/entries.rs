@@ -12,7 +12,6 @@ use mayfly::store::entry::{
     Expiry, Form, INLINE_MAX, NewValue, Parts, SMALL_MAX, Slot, ValueRef, tag,
 };
 use mayfly::store::table::{Table, Walk};
-use mayfly::value::packed::Buffer;
 use mayfly::value::placement::Placement;
 use mayfly::value::{Kind, Value};
 use rand::SeedableRng;
@@ -231,7 +230,7 @@ pub fn entry(input: &mut Bytewise<'_>) {
             0 => {
                 let was_boxed = twin.boxed.is_some();
                 twin = input.entry();
-                assert_eq!(slot.replace(twin.parts()).is_some(), was_boxed);
+                assert_eq!(slot.replace(twin.parts()).0.is_some(), was_boxed);
             }
             1 => {
                 twin.expiry = input.expiry();
@@ -317,8 +316,8 @@ impl Tables {
         let hash = self.placement.hash(&twin.key);
         match self.table.locate(hash, &twin.key) {
             Some(place) => {
-                let slot = self.table.at_mut(place);
-                self.map[&twin.key].check(slot);
+                let mut slot = self.table.at_mut(place);
+                self.map[&twin.key].check(&slot);
                 slot.replace(twin.parts());
             }
             None => {

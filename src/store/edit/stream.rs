@@ -4,7 +4,7 @@ use super::{Found, empty_stream};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::stream_of;
-use crate::store::entry::Slot;
+use crate::store::entry_mut::EntryMut;
 use crate::store::graveyard::Graveyard;
 use crate::value::stream::{
     ChunkLimit, ConsumerGroup, Exactness, Facts, Id, References, Stream, Strings, Trim,
@@ -56,7 +56,7 @@ impl Live<'_> {
 
 /// A stream to be edited.
 pub struct StreamMut<'a> {
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: EntryMut<'a>,
     pub(super) graveyard: &'a mut Graveyard,
     pub(super) limit: ChunkLimit,
 }
@@ -64,7 +64,7 @@ pub struct StreamMut<'a> {
 impl StreamMut<'_> {
     /// The stream as it is now.
     pub fn view(&self) -> &Stream {
-        stream_of(self.slot).expect("only streams get here")
+        stream_of(&self.slot).expect("only streams get here")
     }
 
     fn stream(&mut self) -> &mut Stream {

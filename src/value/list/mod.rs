@@ -508,11 +508,14 @@ impl Link {
     #[inline]
     fn edit<R>(&mut self, bytes: &mut usize, change: impl FnOnce(&mut Node) -> R) -> R {
         // Before a copy is made: that may be smaller than the original.
-        let before = self.node.allocated_bytes();
+        let before = self.node.capacity();
         let node = Rc::make_mut(&mut self.node);
         let result = change(node);
         self.items = node.len();
-        *bytes = *bytes + node.allocated_bytes() - before;
+        let after = node.capacity();
+        if after != before {
+            *bytes = *bytes + size_class::of(after) - size_class::of(before);
+        }
         result
     }
 

@@ -101,6 +101,13 @@ impl Chunk {
         size_class::of(RC_BYTES + size_of::<Chunk>()) + size_class::of(self.bytes.capacity())
     }
 
+    /// Bytes of its string's allocation, before they are rounded up: without a change of it the
+    /// chunk's memory stays as it is.
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Whether an entry has the shared fields.
     fn shares<'s>(&self, pairs: usize, string: &impl Strings<'s>) -> bool {
         let mut shared = &self.bytes[self.fields_at as usize..];

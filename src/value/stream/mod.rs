@@ -111,10 +111,13 @@ impl Link {
     /// bytes.
     fn edit<R>(&mut self, bytes: &mut usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
         // Before a copy is made: that may be smaller than the original.
-        let before = self.chunk.allocated_bytes();
+        let before = self.chunk.capacity();
         let chunk = Rc::make_mut(&mut self.chunk);
         let result = change(chunk);
-        *bytes = *bytes + chunk.allocated_bytes() - before;
+        let after = chunk.capacity();
+        if after != before {
+            *bytes = *bytes + size_class::of(after) - size_class::of(before);
+        }
         result
     }
 }

@@ -133,6 +133,11 @@ pub struct Page {
     large_bytes: usize,
 }
 
+/// Bytes behind a page of these capacities.
+fn bytes_of([bytes, large, large_bytes]: [usize; 3]) -> usize {
+    size_class::of(bytes) + size_class::of(large * size_of::<Bytes>()) + large_bytes
+}
+
 impl Page {
     fn new() -> Page {
         Page {
@@ -215,10 +220,13 @@ impl Page {
     /// Bytes of memory it takes, with the counts of those who share it.
     pub fn allocated_bytes(&self) -> usize {
         // The `Rc` puts two counts before it.
-        size_class::of(2 * size_of::<usize>() + size_of::<Page>())
-            + size_class::of(self.bytes.len())
-            + size_class::of(self.large.capacity() * size_of::<Bytes>())
-            + self.large_bytes
+        size_class::of(2 * size_of::<usize>() + size_of::<Page>()) + bytes_of(self.capacities())
+    }
+
+    /// What its memory follows from: without a change of these it stays as it is.
+    #[inline]
+    fn capacities(&self) -> [usize; 3] {
+        [self.bytes.len(), self.large.capacity(), self.large_bytes]
     }
 
     /// Bytes that a record of `len` bytes takes here.
@@ -483,10 +491,13 @@ impl Pages {
     fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Page) -> R) -> R {
         let page = self.pages[at].as_mut().expect("a record's page is there");
         // Before a copy is made: that may be smaller than the original.
-        let before = page.allocated_bytes();
+        let before = page.capacities();
         let page = Rc::make_mut(page);
         let result = change(page);
-        self.allocated_bytes = self.allocated_bytes + page.allocated_bytes() - before;
+        let after = page.capacities();
+        if after != before {
+            self.allocated_bytes = self.allocated_bytes + bytes_of(after) - bytes_of(before);
+        }
         result
     }
 
