@@ -12,6 +12,7 @@ use mayfly::store::entry::{
     Expiry, Form, INLINE_MAX, NewValue, Parts, SMALL_MAX, Slot, ValueRef, tag,
 };
 use mayfly::store::table::{Table, Walk};
+use mayfly::value::packed::Buffer;
 use mayfly::value::placement::Placement;
 use mayfly::value::{Kind, Value};
 use rand::SeedableRng;
@@ -388,6 +389,23 @@ impl Tables {
         assert!(!self.walk.is_done() || self.unwalked.is_empty());
     }
 
+    /// Edits a value where it is: a boxed one becomes these bytes, to another they are added.
+    fn edit(&mut self, number: u32, bytes: Vec<u8>) {
+        let hash = self.placement.hash(&key(number));
+        let Some(place) = self.table.locate(hash, &key(number)) else {
+            return;
+        };
+        let twin = self.map.get_mut(&key(number)).expect("it has a twin");
+        let mut slot = self.table.at_mut(place);
+        if let Some(value) = slot.value_mut() {
+            *value = Value::Growable(bytes.clone().into());
+            (twin.value, twin.boxed) = (bytes, Some(true));
+        } else if twin.value.len() + bytes.len() <= SMALL_MAX {
+            slot.splice(twin.value.len(), 0, &[&bytes]);
+            twin.value.extend(bytes);
+        }
+    }
+
     fn begin_walk(&mut self) {
         self.walk = Walk::default();
         self.unwalked = self.map.keys().cloned().collect();
@@ -403,7 +421,7 @@ impl Tables {
 
     fn step(&mut self, input: &mut Bytewise<'_>) {
         let number = u32::from(input.byte());
-        match input.byte() % 11 {
+        match input.byte() % 12 {
             0 | 1 => self.put(input.entry(), number),
             2 => {
                 let mut twin = input.entry();
@@ -429,6 +447,7 @@ impl Tables {
                     self.table.at_mut(place).set_expiry(twin.expiry);
                 }
             }
+            10 => self.edit(number, input.bytes()),
             _ => self.table.check(),
         }
         assert_eq!(self.table.len(), self.map.len());
