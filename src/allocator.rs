@@ -161,6 +161,17 @@ mod tests {
         let mut expected: Vec<usize> = (1..=largest).map(size_class::of).collect();
         expected.dedup();
         assert_eq!(classes, expected);
+        for size in [largest + 1, 16_384, 16_385, 50_000, 1_000_000] {
+            let layout = Layout::from_size_align(size, 1).expect("a size");
+            // SAFETY: the size is not zero, and what comes is freed by the same layout.
+            let usable = unsafe {
+                let at = alloc(layout);
+                let usable = tikv_jemallocator::usable_size(at);
+                dealloc(at, layout);
+                usable
+            };
+            assert_eq!(usable, size_class::of(size), "{size}");
+        }
     }
 
     #[test]

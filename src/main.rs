@@ -249,7 +249,6 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         system.release().to_string_lossy(),
         system.machine().to_string_lossy()
     );
-    engine.identity.startup_bytes = memory::figures().allocated;
     mayfly::command::server::config::apply_all(&mut engine);
     let signals = take_signals().map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);

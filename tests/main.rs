@@ -40,6 +40,8 @@ mod hash_fields;
 mod hashes;
 #[path = "main/increx.rs"]
 mod increx;
+#[path = "main/ledger.rs"]
+mod ledger;
 #[cfg(feature = "scripting")]
 #[path = "main/libraries.rs"]
 mod libraries;

@@ -26,7 +26,7 @@ use std::ops::Bound;
 
 use super::Engine;
 use super::session::{Queued, Replies, SessionKey};
-use crate::value::Kind;
+use crate::value::{Kind, size_class};
 
 /// What a client waits for.
 pub struct Blocked {
@@ -39,9 +39,24 @@ pub struct Blocked {
     /// When it gives up, in microseconds of monotonic time.
     until_us: Option<u64>,
     wait: Wait,
+    /// What the wait takes of memory.
+    pub bytes: usize,
     /// It wants no reply.
     pub is_silent: bool,
 }
+
+/// Bytes of memory that a wait takes, about: its request, and its keys, which stand with all that
+/// are waited for as well.
+fn wait_bytes(request: &Queued, keys: &[Box<[u8]>]) -> usize {
+    let keys = keys
+        .iter()
+        .map(|key| WAITED_BYTES + 2 * size_class::of(key.len()));
+    size_of::<Blocked>() + request.allocated_bytes() + keys.sum::<usize>()
+}
+
+/// What a key that somebody waits for takes besides its name, in bytes: a place in the client's
+/// list, one in a tree, and a tree of clients.
+const WAITED_BYTES: usize = 272;
 
 /// A place in the order of arrival; never drawn twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -240,6 +255,7 @@ impl Engine {
         let (ticket, keys) = self.blocking.add(session_key, db, keys, until_us);
         self.blocking.wanting_loss += usize::from(wait.wants_loss);
         session.blocked = Some(Box::new(Blocked {
+            bytes: wait_bytes(&request, &keys),
             request,
             keys,
             db,

@@ -17,6 +17,7 @@
 
 pub mod blocking;
 pub mod jobs;
+pub mod ledger;
 pub mod limits;
 
 pub mod libraries;

@@ -123,6 +123,12 @@ impl Persistence {
         self.running.as_ref().map(|running| running.started_ms)
     }
 
+    /// Bytes that a running save has given to its thread and that are not written yet.
+    pub fn waiting_bytes(&self) -> usize {
+        let running = self.running.as_ref();
+        running.map_or(0, |running| running.job.waiting_bytes())
+    }
+
     /// Changes up to the last save.
     pub fn dirty_saved(&self) -> u64 {
         self.dirty_saved

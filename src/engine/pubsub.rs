@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::Engine;
-use super::session::{Closing, SessionKey, listed_bytes};
+use super::session::{Closing, SessionKey};
 use crate::resp::output::Output;
 use crate::resp::reply::{Protocol, Reply, SHARED_BYTES_MIN};
 use crate::value::glob::Plan;
+use crate::value::size_class;
 
 /// The three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,21 @@ pub enum Topic {
 /// Topics with their listeners. Ordered, so that a run can be repeated; listeners are in a tree,
 /// so that thousands can leave one channel in one turn.
 pub type Listeners = BTreeMap<Box<[u8]>, BTreeSet<SessionKey>>;
+
+/// What a subscription takes besides the topic's name, in bytes: a place in the client's tree and
+/// in that of all topics, and a tree of listeners. What others share in counts for each of them.
+const SUBSCRIPTION_BYTES: usize = 208;
+/// The same of the plan of a pattern: its place in a tree, and a long segment.
+const PLAN_BYTES: usize = 180;
+
+/// What a subscription takes of memory, in bytes, about.
+fn subscription_bytes(topic: Topic, name: &[u8]) -> usize {
+    let name_bytes = size_class::of(name.len());
+    match topic {
+        Topic::Pattern => SUBSCRIPTION_BYTES + PLAN_BYTES + 3 * name_bytes,
+        Topic::Channel | Topic::Shard => SUBSCRIPTION_BYTES + 2 * name_bytes,
+    }
+}
 
 /// All subscriptions.
 #[derive(Default)]
@@ -105,7 +121,7 @@ impl Engine {
         if !self.subscriptions_of(key, topic).insert(name.into()) {
             return false;
         }
-        self.sessions[key].subscribed_bytes += listed_bytes(name);
+        self.sessions[key].subscribed_bytes += subscription_bytes(topic, name);
         let topics = self.pubsub.topics_mut(topic);
         let listeners = topics.entry(name.into()).or_default();
         let is_new = listeners.is_empty();
@@ -123,7 +139,7 @@ impl Engine {
         if !self.subscriptions_of(key, topic).remove(name) {
             return false;
         }
-        self.sessions[key].subscribed_bytes -= listed_bytes(name);
+        self.sessions[key].subscribed_bytes -= subscription_bytes(topic, name);
         self.limit_output(key);
         let topics = self.pubsub.topics_mut(topic);
         if let Some(listeners) = topics.get_mut(name) {

@@ -17,6 +17,7 @@ use slab::Slab;
 use super::REDIS_VERSION;
 use crate::resp::error::CommandError;
 use crate::script::{self, FunctionFlags, Interpreter, LoadError, Registered, ScriptId, Settings};
+use crate::value::size_class;
 
 /// Scripts of EVAL that are remembered.
 pub const EVALUATED_MAX: usize = 500;
@@ -229,7 +230,7 @@ impl Scripts {
             flags,
             used: self.uses,
         });
-        self.cached_bytes += body.len();
+        self.cached_bytes += size_class::of(body.len());
         let Scripts {
             by_digest, cache, ..
         } = self;
@@ -264,7 +265,7 @@ impl Scripts {
 
     fn remove(&mut self, key: ScriptKey) {
         let script = self.cache.remove(key);
-        self.cached_bytes -= script.body.len();
+        self.cached_bytes -= size_class::of(script.body.len());
         let hash = table_hash(&script.digest);
         if let Ok(found) = self.by_digest.find_entry(hash, |&other| other == key) {
             found.remove();

@@ -17,6 +17,7 @@ use crate::config::{OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
 use crate::resp::request::{ArgRange, Limits, Parser, ProtocolError, Source, Step};
+use crate::value::size_class;
 
 /// A session's place in the engine's table. Reused after the session is gone; [`Session::id`] is
 /// not.
@@ -371,6 +372,15 @@ impl Queued {
             large: &self.large,
         }
     }
+
+    /// Bytes of memory behind it.
+    pub fn allocated_bytes(&self) -> usize {
+        let large = self.large.iter().map(|bytes| size_class::of(bytes.len()));
+        size_class::of(self.ranges.capacity() * size_of::<ArgRange>())
+            + size_class::of(self.buffer.capacity())
+            + size_class::of(self.large.capacity() * size_of::<Bytes>())
+            + large.sum::<usize>()
+    }
 }
 
 /// A transaction being collected.
@@ -384,12 +394,29 @@ pub struct Transaction {
     pub is_stale: bool,
     /// What EXEC will run.
     pub queue: Vec<Queued>,
-    /// Bytes the queue holds.
+    /// Bytes of the queue's commands, as they count toward the limit on input.
     pub queued_bytes: usize,
+    /// Bytes of memory behind these commands.
+    command_bytes: usize,
     /// Watched keys: database, key, and whether it was dead already when watched.
     pub watched: Vec<(u16, Box<[u8]>, bool)>,
     /// Memory that watching them takes, in bytes.
     pub watched_bytes: usize,
+}
+
+impl Transaction {
+    /// Keeps a command for EXEC.
+    pub fn push(&mut self, queued: Queued, bytes: usize) {
+        let ranges = queued.ranges.len() * size_of::<ArgRange>();
+        self.queued_bytes += bytes + ranges + size_of::<Queued>();
+        self.command_bytes += queued.allocated_bytes();
+        self.queue.push(queued);
+    }
+
+    /// Bytes of memory that it takes, with what the client watches.
+    pub fn memory_bytes(&self) -> usize {
+        self.command_bytes + self.queue.capacity() * size_of::<Queued>() + self.watched_bytes
+    }
 }
 
 /// Which replies the client wants: CLIENT REPLY.
@@ -404,15 +431,6 @@ pub enum Replies {
     /// Not the one to the command that is running.
     SkipThis,
 }
-
-/// What a name takes that a client watches or listens to, in bytes: it stands with the client and
-/// with all such names, each time in a tree.
-pub fn listed_bytes(name: &[u8]) -> usize {
-    2 * (name.len() + LISTED_BYTES)
-}
-
-/// What a name in such a tree takes besides its bytes, about.
-const LISTED_BYTES: usize = 64;
 
 /// How a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -541,9 +559,10 @@ impl Session {
         size_of::<Session>()
             + self.input_held().1
             + self.output_held().1
-            + self.multi.queued_bytes
-            + self.multi.watched_bytes
+            + self.multi.memory_bytes()
             + self.subscribed_bytes
+            + self.name.capacity()
+            + self.blocked.as_ref().map_or(0, |blocked| blocked.bytes)
     }
 
     /// Memory of its buffers that holds nothing, in bytes. Not while its input is lent.

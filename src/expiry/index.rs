@@ -1192,4 +1192,9 @@ impl Remains {
     pub fn free_step(&mut self) -> bool {
         self.0.drop_page()
     }
+
+    /// Bytes it has allocated.
+    pub fn allocated_bytes(&self) -> usize {
+        self.0.allocated_bytes()
+    }
 }

@@ -37,6 +37,7 @@ use crate::clock::{Clock, Reading};
 use crate::command::dispatch::{self, Outside};
 use crate::command::server::snapshot::{StopSignal, request_shutdown};
 use crate::config::SetError;
+use crate::engine::memory;
 use crate::engine::session::{Closing, SessionKey};
 use crate::engine::{Engine, Origin, Reconfigure};
 use connection::{Connection, READ_MAX, Received, Stream};
@@ -115,6 +116,8 @@ impl<'a> Server<'a> {
         let Server { engine, shell } = self;
         let mut events = Events::with_capacity(EVENTS_PER_POLL);
         shell.tell_ready(engine);
+        // With all that a server has that holds nothing; a snapshot is loaded in the loop.
+        engine.identity.startup_bytes = memory::figures().allocated;
         loop {
             let timeout = shell.timeout(engine);
             match shell.poll.poll(&mut events, timeout) {

@@ -172,6 +172,11 @@ impl Job {
         self.finish(keyspace.cut.unkept)
     }
 
+    /// Bytes that wait to be written.
+    pub fn waiting_bytes(&self) -> usize {
+        self.writer.waiting_bytes()
+    }
+
     /// Hands finished chunks to the writer; false if it has no room for all of them.
     fn send_finished(&mut self) -> bool {
         while let Some(chunk) = self.encoder.next_chunk() {

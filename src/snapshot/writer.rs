@@ -147,6 +147,11 @@ impl Writer {
         }
     }
 
+    /// Bytes of chunks that wait to be written.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
     /// The buffer of a chunk that has been written, to be filled anew; none if none has come back.
     pub fn recycled(&self) -> Option<Vec<u8>> {
         self.recycled.try_recv().ok()

@@ -10,7 +10,8 @@
 //! Not here: who may see a key (`Live`).
 
 use super::collection::hash_of;
-use super::entry::{Expiry, Parts, Slot, ValueRef};
+use super::entry::{Expiry, Parts, Slot};
+use super::entry_mut::{EntryMut, EntrySum};
 use super::graveyard::Graveyard;
 use super::members;
 use super::preimages::Cut;
@@ -18,7 +19,6 @@ use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, Filing, ItemRef, Refile, Strata};
 use crate::expiry::{ALL_LIVE, Term, is_due};
-use crate::value::Value;
 
 /// What happens to a deadline when a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,12 @@ impl Db {
         }
         if let Some((deadline, _)) = members::filed(&slot) {
             let item = self.members.insert(hash, deadline);
-            members::set_filed(&mut slot, Some((deadline, item)));
+            let mut sum = EntrySum {
+                bytes: slot.allocated_bytes(),
+                lent: None,
+            };
+            let mut entry = EntryMut::outside(&mut slot, &mut sum);
+            members::set_filed(&mut entry, Some((deadline, item)));
         }
         self.table.insert(hash, slot);
     }
@@ -138,8 +143,8 @@ impl Db {
         parts: Parts<'_>,
         ttl: Ttl,
     ) {
-        let slot = self.table.at_mut(place);
-        if let Some((deadline, item)) = members::filed(slot) {
+        let mut slot = self.table.at_mut(place);
+        if let Some((deadline, item)) = members::filed(&slot) {
             self.members.remove(item, deadline);
         }
         let expiry = match (slot.expiry(), ttl) {
@@ -163,7 +168,7 @@ impl Db {
             && slot.epoch() != cut.epoch
             && let Some(number) = self.cut_number
         {
-            let old = std::mem::replace(slot, Slot::new(hash, parts));
+            let old = slot.exchange(Slot::new(hash, parts));
             cut.keep(number, old);
         } else {
             let old = slot.replace(parts);
@@ -212,8 +217,8 @@ impl Db {
 
     /// Gives a key that was just found another deadline, or none.
     pub fn set_term(&mut self, cut: &mut Cut, (hash, place): (u64, Place), term: Option<Term>) {
-        let slot = self.table.at_mut(place);
-        Db::preserve(cut, self.cut_number, slot);
+        let mut slot = self.table.at_mut(place);
+        Db::preserve(cut, self.cut_number, &slot);
         match (slot.expiry(), term) {
             (None, None) => {}
             (Some(old), None) => {
@@ -285,10 +290,11 @@ impl Db {
     /// ones.
     pub fn file_members(&mut self, hash: u64, item: ItemRef) {
         let is_it = |slot: &Slot| members::is_filed_at(slot, item);
-        let Some(slot) = self.table.find_by_mut(hash, is_it) else {
+        let Some(mut slot) = self.table.find_by_mut(hash, is_it) else {
             return;
         };
-        let Some(((old, _), hash)) = members::filed(slot).zip(hash_of(slot, ALL_LIVE).ok()) else {
+        let Some(((old, _), hash)) = members::filed(&slot).zip(hash_of(&slot, ALL_LIVE).ok())
+        else {
             return;
         };
         let filed = match hash.soonest() {
@@ -301,13 +307,13 @@ impl Db {
                 None
             }
         };
-        members::set_filed(slot, filed);
+        members::set_filed(&mut slot, filed);
     }
 
     /// Files a key anew by its deadline. If its soft deadline has come, it is handed to `stale`
     /// first, once.
     fn refile_key(&mut self, hash: u64, item: ItemRef, now: UnixMillis, stale: impl FnOnce(&[u8])) {
-        let Some(slot) = self
+        let Some(mut slot) = self
             .table
             .find_by_mut(hash, |slot| slot.item() == Some(item))
         else {
@@ -379,9 +385,6 @@ fn has_volatile_fields(slot: &Slot) -> bool {
     let Ok(hash) = hash_of(slot, ALL_LIVE) else {
         return false;
     };
-    if let ValueRef::Boxed(Value::Hash(members)) = slot.value() {
-        members.check();
-    }
     let deadlines = hash.iter().filter_map(|element| element.deadline);
     let soonest = deadlines.min();
     let filed = members::filed(slot).map(|(deadline, _)| deadline);

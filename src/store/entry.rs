@@ -56,7 +56,6 @@ use std::rc::Rc;
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Filing, ItemRef};
 use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Soft, Term};
-use crate::value::packed::Buffer;
 use crate::value::{Kind, Value, size_class};
 
 const BOXED: u8 = 1 << 0;
@@ -363,8 +362,14 @@ impl Layouted {
     }
 
     /// The size of the allocation: two sizes of one class may share it, and its deallocation.
+    #[inline]
     fn class(&self) -> usize {
         size_class::of(self.value_at() + self.value)
+    }
+
+    /// By how many bytes it is larger than another.
+    fn growth(&self, other: &Layouted) -> isize {
+        self.class() as isize - other.class() as isize
     }
 }
 
@@ -813,14 +818,16 @@ impl Slot {
         })
     }
 
-    /// Gives the entry another expiry, or none: where it stands if its shape stays.
-    pub fn set_expiry(&mut self, expiry: Option<Expiry>) {
+    /// Gives the entry another expiry, or none: where it stands if its shape stays. By how many
+    /// bytes its allocation has grown.
+    pub fn set_expiry(&mut self, expiry: Option<Expiry>) -> isize {
         let shape = self.shape();
         match expiry {
             Some(new) if shape & VOLATILE != 0 && (shape & LONG != 0) == new.is_long() => {
                 // SAFETY: a volatile entry of this shape has room for such an expiry behind its
                 // header.
                 unsafe { write_expiry(self.at().add(header_bytes(shape)), shape, new) }
+                0
             }
             _ => self.reshape(expiry),
         }
@@ -872,18 +879,34 @@ impl Slot {
         }
     }
 
-    /// Bytes of the entry's own allocation.
+    /// Whether the value has an allocation of its own.
+    #[inline(always)]
+    pub fn is_boxed(&self) -> bool {
+        self.shape() & BOXED != 0
+    }
+
+    /// Bytes of memory of the entry and its value.
+    #[inline]
     pub fn allocated_bytes(&self) -> usize {
-        let boxed = match self.value() {
+        self.laid_out().class() + self.boxed_bytes()
+    }
+
+    /// Bytes of memory of a value of its own.
+    #[inline]
+    pub fn boxed_bytes(&self) -> usize {
+        if !self.is_boxed() {
+            return 0;
+        }
+        match self.value() {
             ValueRef::Inline(_) => 0,
             ValueRef::Boxed(value) => value.allocated_bytes(),
-        };
-        self.laid_out().class() + boxed
+        }
     }
 
     /// Replaces everything but the slot's tag, in place if the size class stays. Gives back a
-    /// boxed value that was replaced, so that the caller decides when to free it.
-    pub fn replace(&mut self, parts: Parts<'_>) -> Option<Box<Value>> {
+    /// boxed value that was replaced, so that the caller decides when to free it, and tells by how
+    /// many bytes the entry's allocation has grown.
+    pub fn replace(&mut self, parts: Parts<'_>) -> (Option<Box<Value>>, isize) {
         let old = self.laid_out();
         let boxed = self.take_box();
         let new = Layouted::of(&parts);
@@ -892,7 +915,7 @@ impl Slot {
             // SAFETY: same class, so the allocation has `new.class()` bytes; `parts` cannot borrow
             // from it, as `self` is borrowed mutably.
             unsafe { write(at, new, parts) };
-            return boxed;
+            return (boxed, 0);
         }
         let moved = allocate(new.class());
         // SAFETY: freshly allocated; the old allocation is freed once, with its own layout.
@@ -902,11 +925,11 @@ impl Slot {
         }
         let tag = self.tag();
         self.0 = Slot::pack(moved, tag).into_bits();
-        boxed
+        (boxed, new.growth(&old))
     }
 
-    /// Gives the entry another value; all else stays.
-    pub fn set_value(&mut self, form: Form, value: NewValue<'_>) -> Option<Box<Value>> {
+    /// Gives the entry another value; all else stays. The same as of [`Slot::replace`].
+    pub fn set_value(&mut self, form: Form, value: NewValue<'_>) -> (Option<Box<Value>>, isize) {
         let key = self.key().to_vec();
         self.replace(Parts {
             key: &key,
@@ -920,7 +943,7 @@ impl Slot {
 
     /// Gives the entry another expiry, or none, whatever that does to its shape.
     #[cold]
-    fn reshape(&mut self, expiry: Option<Expiry>) {
+    fn reshape(&mut self, expiry: Option<Expiry>) -> isize {
         let key = self.key().to_vec();
         let inline;
         let boxed = self.take_box();
@@ -939,8 +962,9 @@ impl Slot {
             epoch: self.epoch(),
             clock: self.clock(),
         };
-        let left = self.replace(parts);
+        let (left, grown) = self.replace(parts);
         debug_assert!(left.is_none(), "the box was taken before");
+        grown
     }
 
     /// Takes a big collection out, so that it can be freed later; the entry can only be dropped.
@@ -1023,8 +1047,9 @@ impl Slot {
     }
 
     /// Puts the concatenation of `inserted` in the place of the `removed` bytes at `at` of a value
-    /// inside the entry: where it stands if the size class stays.
-    fn splice_inline(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
+    /// inside the entry: where it stands if the size class stays. By how many bytes the entry's
+    /// allocation has grown.
+    pub fn splice(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) -> isize {
         let old = self.laid_out();
         let added = inserted.iter().map(|part| part.len()).sum::<usize>();
         let end = at + removed;
@@ -1044,7 +1069,7 @@ impl Slot {
                 fill(value.add(at), inserted);
                 write_lengths(from, new);
             }
-            return;
+            return 0;
         }
         let shape = if is_wide {
             old.shape | WIDE
@@ -1073,24 +1098,13 @@ impl Slot {
         }
         let tag = self.tag();
         self.0 = Slot::pack(to, tag).into_bits();
+        new.growth(&old)
     }
 
     fn into_bits(self) -> u64 {
         let bits = self.0;
         std::mem::forget(self);
         bits
-    }
-}
-
-/// A small collection, edited where it lives.
-impl Buffer for Slot {
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.inline()
-    }
-
-    fn splice(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
-        self.splice_inline(at, removed, inserted);
     }
 }
 

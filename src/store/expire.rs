@@ -130,7 +130,7 @@ impl Keyspace {
         } = self;
         let number = dbs[db].cut_number;
         let is_it = |slot: &Slot| members::is_filed_at(slot, item);
-        let Some(slot) = dbs[db].table.find_by_mut(hash, is_it) else {
+        let Some(mut slot) = dbs[db].table.find_by_mut(hash, is_it) else {
             return;
         };
         let expired = match removal {
@@ -147,7 +147,7 @@ impl Keyspace {
             db,
             is_reported: false,
         };
-        if members::is_dead(slot, now) {
+        if members::is_dead(&slot, now) {
             // As of a dead key, a snapshot needs nothing of it.
             dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
                 cut.count_unkept(number, slot);
@@ -156,8 +156,8 @@ impl Keyspace {
             return;
         }
         let mut is_over = true;
-        if members::may_be_due(slot, now) {
-            Db::preserve(cut, number, slot);
+        if members::may_be_due(&slot, now) {
+            Db::preserve(cut, number, &slot);
             let is_named = losses.changes.is_heard(Event::HEXPIRED) || losses.effects.are_heard();
             let key = if is_named {
                 slot.key().to_vec()
@@ -165,7 +165,7 @@ impl Keyspace {
                 Vec::new()
             };
             let gone = |field: &[u8], deadline| losses.field(&key, field, deadline);
-            is_over = members::expire(slot, now, MEMBERS_PER_STEP, gone);
+            is_over = members::expire(&mut slot, now, MEMBERS_PER_STEP, gone);
         }
         if is_over {
             dbs[db].file_members(hash, item);

@@ -24,17 +24,21 @@ pub struct Graveyard {
     values: Vec<Box<Value>>,
     open: Vec<Slot>,
     freed: u64,
+    bytes: usize,
 }
 
 impl Graveyard {
     /// Takes a database out of use.
     pub fn bury(&mut self, db: Db) {
         if !db.table.is_empty() {
+            self.bytes += db.table.allocated_bytes() + db.table.entry_bytes();
             self.tables.push_back(db.table);
         }
         for mut index in [db.index, db.members] {
             if !index.is_empty() {
-                self.indexes.push_back(index.clear());
+                let remains = index.clear();
+                self.bytes += remains.allocated_bytes();
+                self.indexes.push_back(remains);
             }
         }
     }
@@ -42,13 +46,14 @@ impl Graveyard {
     /// Takes an entry out of use: a big collection in it waits here, all else is freed at once.
     pub fn bury_entry(&mut self, mut slot: Slot) {
         if let Some(value) = slot.take_collection() {
-            self.values.push(value);
+            self.bury_value(value);
         }
     }
 
     /// Takes a value out of use that was replaced.
     pub fn bury_value(&mut self, value: Box<Value>) {
         if value.is_collection() {
+            self.bytes += value.allocated_bytes();
             self.values.push(value);
         }
     }
@@ -62,6 +67,12 @@ impl Graveyard {
     /// Collections to be freed, without those of buried databases.
     pub fn pending_values(&self) -> usize {
         self.values.len()
+    }
+
+    /// Bytes of memory that it holds. Pieces of a collection that a snapshot still shares count
+    /// until they are let go of here.
+    pub fn allocated_bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Counts freed entries from here on.
@@ -85,7 +96,11 @@ impl Graveyard {
     /// Frees a piece of a collection, or up to `entries` entries.
     pub fn dig(&mut self, entries: usize) {
         if let Some(value) = self.values.last_mut() {
-            if !value.dismantle() {
+            let before = value.allocated_bytes();
+            if value.dismantle() {
+                self.bytes -= before - value.allocated_bytes();
+            } else {
+                self.bytes -= before;
                 self.values.pop();
                 self.freed += 1;
             }
@@ -96,18 +111,49 @@ impl Graveyard {
         }
         let left = self.open.len().saturating_sub(entries);
         self.freed += (self.open.len() - left) as u64;
-        let Graveyard { open, values, .. } = self;
-        values.extend(
-            open.drain(left..)
-                .filter_map(|mut slot| slot.take_collection()),
-        );
+        let Graveyard {
+            open,
+            values,
+            bytes,
+            ..
+        } = self;
+        for mut slot in open.drain(left..) {
+            *bytes -= slot.allocated_bytes();
+            if let Some(value) = slot.take_collection() {
+                *bytes += value.allocated_bytes();
+                values.push(value);
+            }
+        }
         if self.open.is_empty() && self.tables.is_empty() {
             self.open = Vec::new();
-            if let Some(index) = self.indexes.front_mut()
-                && !index.free_step()
-            {
-                self.indexes.pop_front();
-            }
+            self.free_index();
+        }
+    }
+
+    /// Checks that what it holds is counted; for tests.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn check(&self) {
+        let tables = self.tables.iter();
+        let tables = tables.map(|table| table.allocated_bytes() + table.counted_bytes());
+        let values = self.values.iter().map(|value| value.allocated_bytes());
+        let open = self.open.iter().map(Slot::allocated_bytes);
+        let indexes = self.indexes.iter().map(Remains::allocated_bytes);
+        let bytes = tables.chain(values).chain(open).chain(indexes);
+        assert_eq!(bytes.sum::<usize>(), self.bytes, "the graveyard miscounts");
+    }
+
+    fn free_index(&mut self) {
+        let Some(index) = self.indexes.front_mut() else {
+            return;
+        };
+        let before = index.allocated_bytes();
+        if index.free_step() {
+            self.bytes -= before - index.allocated_bytes();
+        } else {
+            self.bytes -= before;
+            self.indexes.pop_front();
         }
     }
 
@@ -115,9 +161,16 @@ impl Graveyard {
         let Some(table) = self.tables.front_mut() else {
             return;
         };
+        let before = table.allocated_bytes();
         match table.dismantle() {
-            Some(slots) => self.open.extend(slots),
-            None => drop(self.tables.pop_front()),
+            Some(slots) => {
+                self.open.extend(slots);
+                self.bytes -= before - table.allocated_bytes();
+            }
+            None => {
+                self.bytes -= before;
+                self.tables.pop_front();
+            }
         }
     }
 }

@@ -170,6 +170,11 @@ impl Keyspace {
         &self.dbs[db]
     }
 
+    /// All databases, those included that were flushed but are still to be saved.
+    pub fn all_databases(&self) -> impl Iterator<Item = &Db> {
+        self.dbs.iter().chain(&self.retired)
+    }
+
     /// The database that had this number at the cut, wherever it is now; none if it was empty then.
     pub fn database_of_cut(&self, number: u16) -> Option<&Db> {
         match *self.cut_places.get(usize::from(number))? {
@@ -515,6 +520,8 @@ impl Keyspace {
     /// If one does not hold.
     pub fn check(&self) {
         self.dbs.iter().for_each(Db::check);
+        self.graveyard.check();
+        self.cut.check();
         for (number, db) in self.dbs.iter().enumerate() {
             self.schedule.check(number, db.next_wakeup(number));
         }

@@ -454,18 +454,25 @@ impl Live<'_> {
             let Keyspace { dbs, cut, .. } = &mut *self.space;
             let db = &mut dbs[self.db];
             let number = db.cut_number;
-            let slot = db.table.at_mut(place);
-            Db::preserve(cut, number, slot);
-            match slot.value_mut() {
-                Some(Value::Growable(bytes)) => {
-                    let bytes = own(bytes);
-                    make_room(bytes, len);
-                    edit(bytes);
+            let mut slot = db.table.at_mut(place);
+            Db::preserve(cut, number, &slot);
+            match slot.value() {
+                ValueRef::Boxed(Value::Growable(_)) => {
+                    slot.edit_growable(|bytes| {
+                        let bytes = own(bytes);
+                        make_room(bytes, len);
+                        edit(bytes);
+                    });
                     return;
                 }
-                // Its bytes become the grown string's, unless a reply or a snapshot has them too.
-                Some(Value::Long(long)) => bytes = Vec::from(std::mem::take(long)),
-                _ => bytes.extend_from_slice(slot.string().unwrap_or_default()),
+                ValueRef::Boxed(_) => {
+                    // Its bytes become the grown string's, unless a reply or a snapshot has them
+                    // too.
+                    if let Some(Value::Long(long)) = slot.value_mut() {
+                        bytes = Vec::from(std::mem::take(long));
+                    }
+                }
+                ValueRef::Inline(inline) => bytes.extend_from_slice(inline),
             }
         }
         make_room(&mut bytes, len);
@@ -602,7 +609,7 @@ impl Live<'_> {
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
         let now = self.reading.now;
-        let Some(slot) = place.map(|place| self.space.dbs[self.db].table.at_mut(place)) else {
+        let Some(mut slot) = place.map(|place| self.space.dbs[self.db].table.at_mut(place)) else {
             return Freshness::Missing;
         };
         let Some(mut expiry) = slot.expiry() else {

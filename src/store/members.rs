@@ -19,6 +19,7 @@ use super::change::{Changes, Event};
 use super::collection::hash_of;
 use super::effect::Effects;
 use super::entry::{Form, NewValue, Slot, ValueRef};
+use super::entry_mut::EntryMut;
 use super::lag::{Lags, Removal};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
@@ -48,7 +49,7 @@ pub fn is_filed_at(slot: &Slot, item: ItemRef) -> bool {
 }
 
 /// Notes where a dated hash is filed.
-pub fn set_filed(slot: &mut Slot, filed: Option<(Deadline, ItemRef)>) {
+pub fn set_filed(slot: &mut EntryMut<'_>, filed: Option<(Deadline, ItemRef)>) {
     match slot.value_mut() {
         Some(Value::Hash(members)) => members.set_filed(filed),
         Some(_) => {}
@@ -76,7 +77,7 @@ fn is_dead_hash(slot: &Slot, now: UnixMillis) -> bool {
 /// Removes due fields, handing them and their deadlines to `gone`, until about `limit` fields were
 /// looked at; true if none is due any more.
 pub fn expire(
-    slot: &mut Slot,
+    slot: &mut EntryMut<'_>,
     now: UnixMillis,
     limit: usize,
     mut gone: impl FnMut(&[u8], Deadline),

@@ -21,6 +21,7 @@
 //! Not here: what a command means (`command`), when jobs run (`engine`).
 
 pub mod entry;
+pub mod entry_mut;
 pub mod schedule;
 pub mod table;
 

@@ -19,7 +19,10 @@ pub struct Cut {
     queue: VecDeque<(u16, Slot)>,
     /// Big collections apart: they take long to encode, and the others should not wait for them.
     big: VecDeque<(u16, Slot)>,
+    /// What they take of the limit.
     queued_bytes: usize,
+    /// What they take of memory.
+    held_bytes: usize,
 }
 
 /// What a big collection that waits is said to take, in bytes, at most: pieces that have been
@@ -30,6 +33,7 @@ impl Cut {
     /// Takes over an entry as it was at the cut.
     pub fn keep(&mut self, db: u16, slot: Slot) {
         self.queued_bytes += Cut::cost_bytes(&slot);
+        self.held_bytes += Cut::slot_bytes(&slot);
         match slot.value() {
             ValueRef::Boxed(value) if value.is_collection() => self.big.push_back((db, slot)),
             _ => self.queue.push_back((db, slot)),
@@ -46,15 +50,20 @@ impl Cut {
     /// The next kept entry that is no big collection, with the number its database had at the cut.
     pub fn take(&mut self) -> Option<(u16, Slot)> {
         let (db, slot) = self.queue.pop_front()?;
-        self.queued_bytes -= Cut::cost_bytes(&slot);
+        self.taken(&slot);
         Some((db, slot))
     }
 
     /// The next kept big collection.
     pub fn take_big(&mut self) -> Option<(u16, Slot)> {
         let (db, slot) = self.big.pop_front()?;
-        self.queued_bytes -= Cut::cost_bytes(&slot);
+        self.taken(&slot);
         Some((db, slot))
+    }
+
+    fn taken(&mut self, slot: &Slot) {
+        self.queued_bytes -= Cut::cost_bytes(slot);
+        self.held_bytes -= Cut::slot_bytes(slot);
     }
 
     /// What an entry that waits costs. One that was about to be changed shares its pieces with the
@@ -70,9 +79,37 @@ impl Cut {
         }
     }
 
-    /// Bytes of kept entries that wait to be written.
+    /// Bytes of memory of an entry that waits. Of a frozen collection, pieces that it alone has are
+    /// not told from those it shares: it counts as it does for the limit.
+    fn slot_bytes(slot: &Slot) -> usize {
+        match slot.value() {
+            ValueRef::Boxed(Value::Frozen(_)) => Cut::cost_bytes(slot),
+            _ => slot.allocated_bytes(),
+        }
+    }
+
+    /// What kept entries that wait to be written take of `snapshot-backlog-limit`, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
+    }
+
+    /// Bytes of memory that they take.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Checks that what waits is counted; for tests.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn check(&self) {
+        let slots = self.queue.iter().chain(&self.big);
+        let bytes = slots.map(|(_, slot)| Cut::slot_bytes(slot));
+        assert_eq!(
+            bytes.sum::<usize>(),
+            self.held_bytes,
+            "kept entries are miscounted"
+        );
     }
 
     /// Drops everything that waits.
@@ -81,6 +118,6 @@ impl Cut {
             let slots = std::mem::take(queue).into_iter();
             slots.for_each(|(_, slot)| graveyard.bury_entry(slot));
         }
-        self.queued_bytes = 0;
+        (self.queued_bytes, self.held_bytes) = (0, 0);
     }
 }

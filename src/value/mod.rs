@@ -230,17 +230,31 @@ impl Value {
         }
     }
 
-    /// Bytes of memory it takes, its own box included; asks every piece.
+    /// Asserts every invariant of a collection, its sums of bytes included; for tests.
+    pub fn check(&self) {
+        match self {
+            Value::Long(_) | Value::Growable(_) | Value::Frozen(_) => {}
+            Value::List(list) => list.check(),
+            Value::Set(members) | Value::Hash(members) => members.check(),
+            Value::Zset(zset) => zset.check(),
+            Value::Stream(stream) => stream.check(),
+        }
+    }
+
+    /// Bytes of memory it takes, its own box included, as the allocator counts them: what its
+    /// collections keep sums of, nothing is walked.
     pub fn allocated_bytes(&self) -> usize {
-        size_of::<Value>()
+        size_class::of(size_of::<Value>())
             + match self {
-                Value::Long(bytes) => bytes.len(),
-                Value::Growable(bytes) => GROWABLE_BYTES + bytes.capacity(),
+                Value::Long(bytes) => size_class::of(bytes.len()),
+                Value::Growable(bytes) => {
+                    size_class::of(GROWABLE_BYTES) + size_class::of(bytes.capacity())
+                }
                 Value::List(list) => list.allocated_bytes(),
                 Value::Set(members) | Value::Hash(members) => members.allocated_bytes(),
                 Value::Zset(zset) => zset.allocated_bytes(),
                 Value::Stream(stream) => stream.allocated_bytes(),
-                Value::Frozen(frozen) => frozen.pieces.len() * size_of::<usize>(),
+                Value::Frozen(frozen) => size_class::of(frozen.pieces.len() * size_of::<usize>()),
             }
     }
 }

@@ -103,6 +103,13 @@ impl Part {
     }
 }
 
+/// Bytes behind a segment of these capacities.
+pub(super) fn bytes_of([table, arena, longs, long_bytes]: [usize; 4]) -> usize {
+    // A slab's entry is its value and a tag of one word.
+    let longs = size_class::of(longs * LONG_BYTES);
+    size_class::of(table) + size_class::of(arena) + longs + long_bytes
+}
+
 /// The records of a segment.
 #[derive(Clone)]
 struct Records {
@@ -427,12 +434,18 @@ impl Segment {
     /// Bytes of memory it takes.
     pub fn allocated_bytes(&self) -> usize {
         // Its own box holds two counts as well.
-        size_class::of(size_of::<Segment>() + 2 * size_of::<usize>())
-            + size_class::of(self.table.allocation_size())
-            + size_class::of(self.records.arena.capacity())
-            // A slab's entry is its value and a tag of one word.
-            + size_class::of(self.records.longs.capacity() * LONG_BYTES)
-            + self.records.long_bytes
+        size_class::of(size_of::<Segment>() + 2 * size_of::<usize>()) + bytes_of(self.capacities())
+    }
+
+    /// What its memory follows from: without a change of these it stays as it is.
+    #[inline]
+    pub(super) fn capacities(&self) -> [usize; 4] {
+        [
+            self.table.allocation_size(),
+            self.records.arena.capacity(),
+            self.records.longs.capacity(),
+            self.records.long_bytes,
+        ]
     }
 
     pub(super) fn prefix(&self) -> u32 {

@@ -126,6 +126,8 @@ pub struct Segmented {
     directory: Vec<u32>,
     segments: Vec<Rc<Segment>>,
     len: usize,
+    /// Bytes of all segments.
+    segment_bytes: usize,
     placement: Placement,
     /// Segments of depth `depth`; without any, half the directory would do.
     deepest: u32,
@@ -140,9 +142,11 @@ pub struct Segmented {
 impl Segmented {
     /// An empty table.
     pub fn new(content: Content, placement: Placement) -> Segmented {
+        let first = Segment::new(content, (0, 0), 0, 0);
         Segmented {
             directory: vec![0],
-            segments: vec![Rc::new(Segment::new(content, (0, 0), 0, 0))],
+            segment_bytes: first.allocated_bytes(),
+            segments: vec![Rc::new(first)],
             len: 0,
             placement,
             deepest: 1,
@@ -215,7 +219,9 @@ impl Segmented {
     /// Adds a member that is not there.
     pub fn add(&mut self, hash: u64, member: &[u8], value: &[u8], deadline: Option<Deadline>) {
         let segment = self.make_room(hash, segment::record_size(self.content, member, value));
-        Rc::make_mut(&mut self.segments[segment]).insert(hash, member, value, deadline);
+        self.change(segment, |segment| {
+            segment.insert(hash, member, value, deadline);
+        });
         self.len += 1;
         if let Some(deadline) = deadline {
             self.dated().add(segment, deadline);
@@ -229,7 +235,7 @@ impl Segmented {
             return true;
         }
         let segment = self.make_room(hash, segment::record_size(self.content, field, value));
-        Rc::make_mut(&mut self.segments[segment]).replace(hash, field, value);
+        self.change(segment, |segment| segment.replace(hash, field, value));
         false
     }
 
@@ -248,7 +254,9 @@ impl Segmented {
         }
         let size = segment::record_size(self.content, member, &value);
         let segment = self.make_room(hash, size);
-        Rc::make_mut(&mut self.segments[segment]).set_deadline(hash, member, deadline);
+        self.change(segment, |segment| {
+            segment.set_deadline(hash, member, deadline);
+        });
         let dated = self.dated();
         // Added first: a later deadline spares the survey.
         if let Some(deadline) = deadline {
@@ -281,7 +289,10 @@ impl Segmented {
             return false;
         };
         let deadline = element.deadline;
-        Rc::make_mut(&mut self.segments[segment]).remove(hash, member, self.placement);
+        let placement = self.placement;
+        self.change(segment, |segment| {
+            segment.remove(hash, member, placement);
+        });
         self.removed(segment, deadline);
         true
     }
@@ -376,7 +387,8 @@ impl Segmented {
             deadline = element.deadline;
             taken(element);
         }
-        Rc::make_mut(&mut self.segments[segment]).remove_bucket(bucket, self.placement);
+        let placement = self.placement;
+        self.change(segment, |segment| segment.remove_bucket(bucket, placement));
         self.removed(segment, deadline);
         true
     }
@@ -443,6 +455,7 @@ impl Segmented {
         match self.segments.pop() {
             Some(segment) => {
                 self.len -= segment.len();
+                self.segment_bytes -= segment.allocated_bytes();
                 true
             }
             None => false,
@@ -454,13 +467,10 @@ impl Segmented {
         size_class::of(self.directory.capacity() * size_of::<u32>())
             + size_class::of(self.segments.capacity() * size_of::<Rc<Segment>>())
             + self.dated.as_ref().map_or(0, |dated| {
-                size_of::<Dated>() + size_class::of(dated.spans.capacity() * size_of::<Span>())
+                size_class::of(size_of::<Dated>())
+                    + size_class::of(dated.spans.capacity() * size_of::<Span>())
             })
-            + self
-                .segments
-                .iter()
-                .map(|segment| segment.allocated_bytes())
-                .sum::<usize>()
+            + self.segment_bytes
     }
 
     #[inline(always)]
@@ -479,18 +489,35 @@ impl Segmented {
     fn make_room(&mut self, hash: u64, size: usize) -> usize {
         loop {
             let at = self.segment(hash);
-            let segment = &mut self.segments[at];
+            let segment = &self.segments[at];
             if segment.has_room(size) {
                 return at;
             }
             if segment.must_split(size) {
                 self.split(at);
             } else {
-                let segment = Rc::make_mut(segment);
-                segment.make_room(size, self.placement);
-                self.buckets_max = self.buckets_max.max(segment.buckets() as u32);
+                let placement = self.placement;
+                self.change(at, |segment| segment.make_room(size, placement));
+                let buckets = self.segments[at].buckets() as u32;
+                self.buckets_max = self.buckets_max.max(buckets);
             }
         }
+    }
+
+    /// Changes a segment, or a copy of its own if others have it too, and the sum of bytes.
+    #[inline]
+    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Segment) -> R) -> R {
+        let segment = &mut self.segments[at];
+        // Before a copy is made: that may be smaller than the original.
+        let before = segment.capacities();
+        let segment = Rc::make_mut(segment);
+        let result = change(segment);
+        let after = segment.capacities();
+        if after != before {
+            let (after, before) = (segment::bytes_of(after), segment::bytes_of(before));
+            self.segment_bytes = self.segment_bytes + after - before;
+        }
+        result
     }
 
     /// The places of the directory that name a segment.
@@ -508,8 +535,10 @@ impl Segmented {
             self.deepest = 0;
         }
         let empty = Rc::new(Segment::new(self.content, (0, 0), 0, 0));
-        let full = Rc::unwrap_or_clone(std::mem::replace(&mut self.segments[at], empty));
-        let [low, high] = full.split(self.placement);
+        let full = std::mem::replace(&mut self.segments[at], empty);
+        self.segment_bytes -= full.allocated_bytes();
+        let [low, high] = Rc::unwrap_or_clone(full).split(self.placement);
+        self.segment_bytes += low.allocated_bytes() + high.allocated_bytes();
         for half in [&low, &high] {
             self.buckets_max = self.buckets_max.max(half.buckets() as u32);
             self.deepest += u32::from(half.depth() == self.depth);
@@ -542,12 +571,15 @@ impl Segmented {
     /// Merges two neighbours into the place of the first; the last segment takes the free place.
     fn merge(&mut self, at: usize, neighbour: usize) {
         let empty = Rc::new(Segment::new(self.content, (0, 0), 0, 0));
-        let one = Rc::unwrap_or_clone(std::mem::replace(&mut self.segments[at], empty.clone()));
-        let other = Rc::unwrap_or_clone(std::mem::replace(&mut self.segments[neighbour], empty));
+        let one = std::mem::replace(&mut self.segments[at], empty.clone());
+        let other = std::mem::replace(&mut self.segments[neighbour], empty);
+        self.segment_bytes -= one.allocated_bytes() + other.allocated_bytes();
+        let (one, other) = (Rc::unwrap_or_clone(one), Rc::unwrap_or_clone(other));
         if one.depth() == self.depth {
             self.deepest -= 2;
         }
         let merged = one.merge(other, self.placement);
+        self.segment_bytes += merged.allocated_bytes();
         self.buckets_max = self.buckets_max.max(merged.buckets() as u32);
         let span = self.span(&merged);
         self.directory[span].fill(at as u32);
@@ -763,7 +795,8 @@ impl Segmented {
             if dead > 0 {
                 dated.volatile -= dead;
                 self.len -= dead;
-                Rc::make_mut(&mut self.segments[at]).expire(now, self.placement, &mut gone);
+                let placement = self.placement;
+                self.change(at, |segment| segment.expire(now, placement, &mut gone));
                 self.merge_if_sparse(at);
             }
         }
@@ -790,6 +823,11 @@ impl Segmented {
             deepest += u32::from(segment.depth() == self.depth);
         }
         assert_eq!((len, named), (self.len, self.directory.len()));
+        let bytes = self
+            .segments
+            .iter()
+            .map(|segment| segment.allocated_bytes());
+        assert_eq!(bytes.sum::<usize>(), self.segment_bytes);
         assert_eq!(deepest, self.deepest);
         self.check_deadlines();
     }

@@ -231,7 +231,7 @@ pub fn entry(input: &mut Bytewise<'_>) {
             0 => {
                 let was_boxed = twin.boxed.is_some();
                 twin = input.entry();
-                assert_eq!(slot.replace(twin.parts()).is_some(), was_boxed);
+                assert_eq!(slot.replace(twin.parts()).0.is_some(), was_boxed);
             }
             1 => {
                 twin.expiry = input.expiry();
@@ -317,8 +317,8 @@ impl Tables {
         let hash = self.placement.hash(&twin.key);
         match self.table.locate(hash, &twin.key) {
             Some(place) => {
-                let slot = self.table.at_mut(place);
-                self.map[&twin.key].check(slot);
+                let mut slot = self.table.at_mut(place);
+                self.map[&twin.key].check(&slot);
                 slot.replace(twin.parts());
             }
             None => {
@@ -389,6 +389,23 @@ impl Tables {
         assert!(!self.walk.is_done() || self.unwalked.is_empty());
     }
 
+    /// Edits a value where it is: a boxed one becomes these bytes, to another they are added.
+    fn edit(&mut self, number: u32, bytes: Vec<u8>) {
+        let hash = self.placement.hash(&key(number));
+        let Some(place) = self.table.locate(hash, &key(number)) else {
+            return;
+        };
+        let twin = self.map.get_mut(&key(number)).expect("it has a twin");
+        let mut slot = self.table.at_mut(place);
+        if let Some(value) = slot.value_mut() {
+            *value = Value::Growable(bytes.clone().into());
+            (twin.value, twin.boxed) = (bytes, Some(true));
+        } else if twin.value.len() + bytes.len() <= SMALL_MAX {
+            slot.splice(twin.value.len(), 0, &[&bytes]);
+            twin.value.extend(bytes);
+        }
+    }
+
     fn begin_walk(&mut self) {
         self.walk = Walk::default();
         self.unwalked = self.map.keys().cloned().collect();
@@ -404,7 +421,7 @@ impl Tables {
 
     fn step(&mut self, input: &mut Bytewise<'_>) {
         let number = u32::from(input.byte());
-        match input.byte() % 11 {
+        match input.byte() % 12 {
             0 | 1 => self.put(input.entry(), number),
             2 => {
                 let mut twin = input.entry();
@@ -430,6 +447,7 @@ impl Tables {
                     self.table.at_mut(place).set_expiry(twin.expiry);
                 }
             }
+            10 => self.edit(number, input.bytes()),
             _ => self.table.check(),
         }
         assert_eq!(self.table.len(), self.map.len());

@@ -34,10 +34,9 @@ use crate::command::dispatch::caller::Caller;
 use crate::command::table::row::{MEMBER_AT, flag};
 use crate::command::table::table;
 use crate::engine::Engine;
-use crate::engine::session::{Closing, Input, Queued, ROW_UNKNOWN, Replies, SessionKey};
+use crate::engine::session::{Closing, Input, ROW_UNKNOWN, Replies, SessionKey};
 use crate::resp::output::{Mark, Output};
 use crate::resp::reply::QUEUED;
-use crate::resp::request::ArgRange;
 use admit::{ROW_NONE, admit, is_from_a_browser, is_held_back, note_unknown, refuse, resolve};
 use call::call;
 use look_ahead::look_ahead;
@@ -337,10 +336,9 @@ fn withhold_reply(replies: Replies, sink: &mut Output, mark: Mark) -> Replies {
 /// Keeps a command for EXEC.
 fn queue(engine: &mut Engine, caller: &mut Caller<'_>, row: u16, args: Args<'_>) {
     let multi = &mut engine.sessions[caller.session].multi;
-    let bytes: usize = args.from(0).map(<[u8]>::len).sum();
     if !multi.is_broken {
-        multi.queued_bytes += bytes + args.len() * size_of::<ArgRange>() + size_of::<Queued>();
-        multi.queue.push(args.queued(row));
+        let bytes = args.from(0).map(<[u8]>::len).sum();
+        multi.push(args.queued(row), bytes);
     }
     caller.sink.extend(QUEUED);
 }

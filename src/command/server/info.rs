@@ -20,6 +20,7 @@ use crate::command::table::table;
 use crate::config::ExpireClock;
 use crate::engine::Engine;
 use crate::engine::REDIS_VERSION;
+use crate::engine::ledger::Ledger;
 use crate::engine::memory::{Figures, build_faults};
 use crate::engine::pubsub::Topic;
 use crate::engine::scripts::Scripts;
@@ -263,38 +264,29 @@ fn resident_bytes() -> u64 {
     kibibytes.unwrap_or(0) * 1024
 }
 
-/// Bytes that hold no keys and values: tables, indexes, clients' buffers, what was there at start.
-fn overhead_bytes(engine: &Engine, client_bytes: u64) -> u64 {
-    let dbs = (0..engine.keyspace.databases()).map(|db| engine.keyspace.db(db));
-    let structure: usize = dbs
-        .map(|db| {
-            db.table.allocated_bytes() + db.index.allocated_bytes() + db.members.allocated_bytes()
-        })
-        .sum();
-    engine.identity.startup_bytes + structure as u64 + client_bytes
-}
-
-fn client_bytes(engine: &Engine) -> u64 {
-    let sessions = engine.sessions.iter();
-    let bytes = sessions.map(|(_, session)| session.memory_bytes());
-    bytes.sum::<usize>() as u64
-}
-
 /// What scripts and functions take. They share one interpreter, which is told as that of EVAL.
-fn script_memory(scripts: &Scripts, lines: &mut Lines) {
-    let interpreter = scripts.interpreter_bytes() as u64;
-    let cached = scripts.cached_bytes() as u64;
-    let libraries = scripts.library_bytes() as u64;
-    lines.add("used_memory_lua", interpreter);
-    lines.add("used_memory_vm_eval", interpreter);
-    lines.add("used_memory_scripts_eval", cached);
+fn script_memory(scripts: &Scripts, ledger: &Ledger, lines: &mut Lines) {
+    lines.add("used_memory_lua", ledger.interpreter);
+    lines.add("used_memory_vm_eval", ledger.interpreter);
+    lines.add("used_memory_scripts_eval", ledger.scripts);
     lines.add("number_of_cached_scripts", scripts.len());
     lines.add("number_of_functions", scripts.functions_len());
     lines.add("number_of_libraries", scripts.libraries().len());
     lines.add("used_memory_vm_functions", 0);
-    lines.add_bytes("used_memory_vm_total", interpreter);
-    lines.add("used_memory_functions", libraries);
-    lines.add_bytes("used_memory_scripts", cached + libraries);
+    lines.add_bytes("used_memory_vm_total", ledger.interpreter as u64);
+    lines.add("used_memory_functions", ledger.libraries);
+    let texts = ledger.scripts + ledger.libraries;
+    lines.add_bytes("used_memory_scripts", texts as u64);
+}
+
+/// What the ledger says, part by part. Redis has no such lines.
+fn counted_memory(ledger: &Ledger, lines: &mut Lines) {
+    lines.add("mem_counted", ledger.sum());
+    lines.add("mem_entries", ledger.entries);
+    lines.add("mem_tables", ledger.tables);
+    lines.add("mem_deadline_indexes", ledger.indexes);
+    lines.add("mem_graveyard", ledger.graveyard);
+    lines.add("mem_snapshot", ledger.snapshot);
 }
 
 fn memory(engine: &mut Engine, lines: &mut Lines) {
@@ -306,8 +298,8 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     } = engine.sample_memory();
     let rss = resident_bytes();
     let peak = engine.metrics.memory_peak;
-    let client_bytes = client_bytes(engine);
-    let overhead = overhead_bytes(engine, client_bytes).min(used);
+    let ledger = engine.ledger();
+    let overhead = (ledger.overhead() as u64).min(used);
     let startup = engine.identity.startup_bytes;
     let total = rustix::system::sysinfo();
     let total_bytes = total.totalram as u64 * u64::from(total.mem_unit);
@@ -324,7 +316,7 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("allocator_active", active);
     lines.add("allocator_resident", resident);
     lines.add_bytes("total_system_memory", total_bytes);
-    script_memory(&engine.scripts, lines);
+    script_memory(&engine.scripts, &ledger, lines);
     lines.add_bytes("maxmemory", 0);
     lines.add("maxmemory_policy", "noeviction");
     lines.add_ratio("allocator_frag_ratio", active, used);
@@ -338,13 +330,14 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("mem_not_counted_for_evict", 0);
     lines.add("mem_replication_backlog", 0);
     lines.add("mem_clients_slaves", 0);
-    lines.add("mem_clients_normal", client_bytes);
+    lines.add("mem_clients_normal", ledger.clients);
     lines.add("mem_aof_buffer", 0);
     lines.add(
         "mem_allocator",
         format_args!("jemalloc-{}", allocator_version()),
     );
     lines.add("active_defrag_running", 0);
+    counted_memory(&ledger, lines);
     let graveyard = &engine.keyspace.graveyard;
     lines.add("lazyfree_pending_objects", graveyard.pending());
     lines.add("lazyfreed_objects", graveyard.freed());

@@ -175,17 +175,15 @@ fn xackdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     live.peek(key).map(stream_of).transpose()?;
     let (choice, ids) = parse(args, 3)?;
     let (mut outcomes, mut deleted, mut acknowledged) = (vec![MISSING; ids.len()], 0, 0);
-    let mut found = live.stream_mut(key)?;
+    let found = live.stream_mut(key)?;
     let has_group = found
-        .as_mut()
-        .is_some_and(|stream| stream.group(name).is_some());
+        .as_ref()
+        .is_some_and(|stream| stream.view().groups().contains_key(name));
     if let Some(mut stream) = found.filter(|_| has_group) {
         let ids = ids_at(args, ids)?;
         for (outcome, &id) in outcomes.iter_mut().zip(&ids) {
-            let is_pending = stream
-                .group(name)
-                .is_some_and(|group| group.acknowledge(id));
-            if !is_pending {
+            let is_pending = stream.edit_group(name, |group| group.acknowledge(id));
+            if is_pending != Some(true) {
                 continue;
             }
             acknowledged += 1;

@@ -383,8 +383,8 @@ fn create(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 /// The stream and the group of XGROUP's other subcommands.
 fn group_of<'l>(live: &'l mut Live<'_>, args: Args<'_>) -> Result<StreamMut<'l>, CommandError> {
     let (key, name) = (args.get(2), args.get(3));
-    let mut stream = live.stream_mut(key)?.ok_or(NO_STREAM)?;
-    if stream.group(name).is_none() {
+    let stream = live.stream_mut(key)?.ok_or(NO_STREAM)?;
+    if !stream.view().groups().contains_key(name) {
         return Err(no_group(key, name));
     }
     Ok(stream)
@@ -395,9 +395,9 @@ fn set_id(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     let position = Position::parse(args, false)?;
     let mut stream = group_of(live, args)?;
     let found = position.at(stream.view(), args.get(4), parse_id)?;
-    if let Some(group) = stream.group(name) {
+    stream.edit_group(name, |group| {
         (group.last_id, group.entries_read) = found;
-    }
+    });
     live.changed(Event::XGROUP_SETID, key);
     record_position(live, [key, name]);
     reply.ok();
@@ -422,10 +422,15 @@ fn create_consumer(
 ) -> Result<(), CommandError> {
     let now = now_unix_ms(live);
     let mut stream = group_of(live, args)?;
-    let group = stream.group(args.get(3)).expect("it was just found");
-    let is_new = group.find(args.get(4)).is_none();
+    let is_new = stream.edit_group(args.get(3), |group| {
+        let is_new = group.find(args.get(4)).is_none();
+        if is_new {
+            group.add_consumer(args.get(4), now);
+        }
+        is_new
+    });
+    let is_new = is_new.expect("it was just found");
     if is_new {
-        group.add_consumer(args.get(4), now);
         live.changed(Event::XGROUP_CREATECONSUMER, args.get(2));
     }
     reply.integer(i64::from(is_new));
@@ -438,8 +443,8 @@ fn delete_consumer(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let mut stream = group_of(live, args)?;
-    let group = stream.group(args.get(3)).expect("it was just found");
-    let pending = group.remove_consumer(args.get(4));
+    let pending = stream.edit_group(args.get(3), |group| group.remove_consumer(args.get(4)));
+    let pending = pending.expect("it was just found");
     if pending.is_some() {
         live.changed(Event::XGROUP_DELCONSUMER, args.get(2));
     }
@@ -458,13 +463,18 @@ fn group_help(
 
 fn xack(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let mut found = live.stream_mut(args.get(1))?;
-    let Some(group) = found.as_mut().and_then(|stream| stream.group(args.get(2))) else {
+    let name = args.get(2);
+    let has_group = |stream: &&mut StreamMut<'_>| stream.view().groups().contains_key(name);
+    let Some(stream) = found.as_mut().filter(has_group) else {
         reply.integer(0);
         return Ok(());
     };
     let ids = args.from(3).map(|id| parse_strict_id(id, 0));
     let ids = ids.collect::<Result<Vec<Id>, CommandError>>()?;
-    let acknowledged = ids.iter().filter(|id| group.acknowledge(**id)).count();
+    let acknowledged = stream.edit_group(name, |group| {
+        ids.iter().filter(|id| group.acknowledge(**id)).count()
+    });
+    let acknowledged = acknowledged.unwrap_or(0);
     live.changed_silently(args.get(1), acknowledged);
     reply.integer(acknowledged as i64);
     Ok(())

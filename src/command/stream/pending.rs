@@ -384,7 +384,7 @@ fn xclaim(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     let unix_ms = claim.delivered_at(now);
     let mut stream = live.stream_mut(key)?.ok_or(CommandError::NoSuchKey)?;
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let done = stream.with_group(name, |stream, group| {
+    let done = stream.edit_group_beside(name, |stream, group| {
         let has_moved = claim.last_id > Some(group.last_id);
         group.last_id = claim.last_id.unwrap_or_default().max(group.last_id);
         let (consumer, is_new) = seen_consumer(group, consumer, now);
@@ -474,10 +474,12 @@ fn xautoclaim(
         outcomes.extend(outcome);
     }
     let mut stream = live.stream_mut(key)?.ok_or(CommandError::NoSuchKey)?;
-    let group = stream.group(name).ok_or(CommandError::NoSuchKey)?;
-    let last_id = group.last_id;
-    let (id, is_new) = seen_consumer(group, consumer, now);
-    carry_out(group, id, &outcomes, (now, now));
+    let done = stream.edit_group(name, |group| {
+        let (id, is_new) = seen_consumer(group, consumer, now);
+        carry_out(group, id, &outcomes, (now, now));
+        (group.last_id, is_new)
+    });
+    let (last_id, is_new) = done.ok_or(CommandError::NoSuchKey)?;
     if is_new {
         note_new_consumer(live, [key, name, consumer]);
     }

@@ -333,7 +333,7 @@ impl Reading<'_> {
     ) -> Result<Option<Found>, CommandError> {
         let key = self.args.get(at);
         let mut stream = live.stream_mut(key)?.ok_or(CommandError::NoSuchKey)?;
-        let done = stream.with_group(self.group, |stream, group| {
+        let done = stream.edit_group_beside(self.group, |stream, group| {
             let (consumer, is_new) = seen_consumer(group, self.consumer, self.unix_ms);
             let delivered = match part {
                 Part::New => self.deliver_new(stream, group, consumer),

@@ -6,7 +6,8 @@ use crate::expiry::{ALL_LIVE, Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::hash_of;
-use crate::store::entry::{Form, NewValue, Slot};
+use crate::store::entry::{Form, NewValue};
+use crate::store::entry_mut::EntryMut;
 use crate::store::members::{self, Losses};
 use crate::value::hash::{self, HashLimits, HashRef, Shape, Stored};
 use crate::value::placement::{Ahead, Placement};
@@ -67,7 +68,7 @@ impl<'a> HashMut<'a> {
 
     /// The hash as it is now.
     pub fn view(&self) -> HashRef<'_> {
-        hash_of(self.fields.slot, self.losses.now).expect("only hashes get here")
+        hash_of(&self.fields.slot, self.losses.now).expect("only hashes get here")
     }
 
     /// Makes the hash a table if `expected` fields are more than a packed one may have.
@@ -120,10 +121,10 @@ impl<'a> HashMut<'a> {
     /// Removes a field if it is due.
     pub(super) fn settle(&mut self, field: &[u8]) {
         let HashMut { fields, losses } = self;
-        if !members::may_be_due(fields.slot, losses.now) {
+        if !members::may_be_due(&fields.slot, losses.now) {
             return;
         }
-        let all = hash_of(fields.slot, ALL_LIVE).expect("only hashes get here");
+        let all = hash_of(&fields.slot, ALL_LIVE).expect("only hashes get here");
         let deadline = all.deadline(field).flatten();
         if let Some(deadline) = deadline.filter(|&deadline| is_due(deadline, losses.now)) {
             fields.remove(field);
@@ -134,7 +135,7 @@ impl<'a> HashMut<'a> {
 
 /// The fields of a hash, dead or alive, to be edited.
 pub(super) struct FieldsMut<'a> {
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: EntryMut<'a>,
     /// The placement hash of its key.
     pub(super) hash: u64,
     pub(super) index: &'a mut Strata,
@@ -145,7 +146,7 @@ pub(super) struct FieldsMut<'a> {
 
 impl FieldsMut<'_> {
     pub(super) fn view(&self) -> HashRef<'_> {
-        hash_of(self.slot, ALL_LIVE).expect("only hashes get here")
+        hash_of(&self.slot, ALL_LIVE).expect("only hashes get here")
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -165,8 +166,8 @@ impl FieldsMut<'_> {
 
     /// The big form, into which a small hash is turned.
     pub(super) fn grow(&mut self) -> &mut Segmented {
-        if self.big().is_none() {
-            let (filed, form) = (members::filed(self.slot), self.slot.form());
+        if !self.slot.is_boxed() {
+            let (filed, form) = (members::filed(&self.slot), self.slot.form());
             let mut members = self.view().to_big(self.placement);
             members.set_filed(filed);
             let value = NewValue::Boxed(Box::new(Value::Hash(members)));
@@ -180,7 +181,7 @@ impl FieldsMut<'_> {
         if self.slot.is_dated() {
             return;
         }
-        if self.big().is_none() {
+        if !self.slot.is_boxed() {
             if let Some(dated) = hash::to_dated(self.slot.inline()) {
                 self.slot
                     .set_value(Form::DatedHash, NewValue::Inline(&dated));
@@ -192,9 +193,9 @@ impl FieldsMut<'_> {
     }
 
     pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        if self.big().is_none() {
+        if !self.slot.is_boxed() {
             let (shape, limits) = (self.shape(), self.limits);
-            match hash::set_in_small(self.slot, shape, field, value, limits) {
+            match hash::set_in_small(&mut self.slot, shape, field, value, limits) {
                 Stored::New => return true,
                 Stored::Replaced => return false,
                 Stored::MustGrow => {}
@@ -225,10 +226,10 @@ impl FieldsMut<'_> {
     }
 
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let ahead = self.ahead;
+        let (ahead, shape) = (self.ahead, self.shape());
         let removed = match self.big() {
             Some(members) => members.remove(members.hash_with(ahead, field), field),
-            None => hash::remove_from_small(self.slot, self.shape(), field),
+            None => hash::remove_from_small(&mut self.slot, shape, field),
         };
         if removed {
             self.unfile_if_stable();
@@ -243,7 +244,7 @@ impl FieldsMut<'_> {
         } else if !self.slot.is_dated() {
             return;
         }
-        if self.big().is_some() || !hash::set_deadline_in_dated(self.slot, field, deadline) {
+        if self.slot.is_boxed() || !hash::set_deadline_in_dated(&mut self.slot, field, deadline) {
             let ahead = self.ahead;
             let members = self.grow();
             members.set_deadline(members.hash_with(ahead, field), field, deadline);
@@ -256,21 +257,21 @@ impl FieldsMut<'_> {
 
     /// Files the hash no later than this deadline of a field.
     pub(super) fn file(&mut self, deadline: Deadline) {
-        let item = match members::filed(self.slot) {
+        let item = match members::filed(&self.slot) {
             None => self.index.insert(self.hash, deadline),
             Some((old, item)) if deadline < old => self.index.change(item, old, deadline),
             Some(_) => return,
         };
-        members::set_filed(self.slot, Some((deadline, item)));
+        members::set_filed(&mut self.slot, Some((deadline, item)));
     }
 
     /// Files the hash no more if no field is volatile any more.
     pub(super) fn unfile_if_stable(&mut self) {
-        if let Some((deadline, item)) = members::filed(self.slot)
+        if let Some((deadline, item)) = members::filed(&self.slot)
             && !self.view().has_volatile()
         {
             self.index.remove(item, deadline);
-            members::set_filed(self.slot, None);
+            members::set_filed(&mut self.slot, None);
         }
     }
 }

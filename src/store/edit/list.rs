@@ -4,7 +4,8 @@ use super::{Found, empty_packed};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::list_of;
-use crate::store::entry::{Form, NewValue, SMALL_MAX, Slot};
+use crate::store::entry::{Form, NewValue, SMALL_MAX};
+use crate::store::entry_mut::EntryMut;
 use crate::store::graveyard::Graveyard;
 use crate::value::list::{List, ListRef, NodeLimit, Side};
 use crate::value::packed::{self, End};
@@ -44,7 +45,7 @@ impl Live<'_> {
 
 /// A list to be edited.
 pub struct ListMut<'a> {
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: EntryMut<'a>,
     pub(super) graveyard: &'a mut Graveyard,
     pub(super) limit: NodeLimit,
 }
@@ -52,7 +53,7 @@ pub struct ListMut<'a> {
 impl ListMut<'_> {
     /// The list as it is now.
     pub fn view(&self) -> ListRef<'_> {
-        list_of(self.slot).expect("only lists get here")
+        list_of(&self.slot).expect("only lists get here")
     }
 
     pub(super) fn big(&mut self) -> Option<&mut List> {
@@ -64,7 +65,7 @@ impl ListMut<'_> {
 
     /// The big form, into which a small list is turned.
     pub(super) fn grown(&mut self) -> &mut List {
-        if self.big().is_none() {
+        if !self.slot.is_boxed() {
             let list = List::from_packed(self.slot.inline(), self.limit);
             let value = NewValue::Boxed(Box::new(Value::List(list)));
             self.slot.set_value(Form::List, value);
@@ -100,8 +101,8 @@ impl ListMut<'_> {
             list.push(end, item);
         } else if self.fits(item, 0) {
             match end {
-                End::Front => packed::push_front(self.slot, &[item]),
-                End::Back => packed::push_back(self.slot, &[item]),
+                End::Front => packed::push_front(&mut self.slot, &[item]),
+                End::Back => packed::push_back(&mut self.slot, &[item]),
             }
         } else {
             self.grown().push(end, item);
@@ -130,23 +131,23 @@ impl ListMut<'_> {
         let behind = len.saturating_sub(start.saturating_add(kept));
         if let Some(first) = packed::at(self.slot.inline(), len - behind).filter(|_| behind > 0) {
             let at = first.at;
-            packed::remove(self.slot, at, behind);
+            packed::remove(&mut self.slot, at, behind);
         }
         let before = start.min(len - behind);
         if before > 0 {
-            packed::remove(self.slot, packed::HEADER, before);
+            packed::remove(&mut self.slot, packed::HEADER, before);
         }
     }
 
     /// Replaces the item of an index; false if there is none.
     pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
-        if self.big().is_none() {
+        if !self.slot.is_boxed() {
             let Some(old) = packed::at(self.slot.inline(), index) else {
                 return false;
             };
             let (at, size) = (old.at, old.end() - old.at);
             if self.fits(item, size) {
-                packed::replace(self.slot, at, item);
+                packed::replace(&mut self.slot, at, item);
                 return true;
             }
         }
@@ -157,7 +158,7 @@ impl ListMut<'_> {
 
     /// Inserts an item beside the first that equals `pivot`; false if none does.
     pub fn insert(&mut self, side: Side, pivot: &[u8], item: &[u8]) -> bool {
-        if self.big().is_none() {
+        if !self.slot.is_boxed() {
             let Some(found) = packed::find(self.slot.inline(), pivot, 1) else {
                 return false;
             };
@@ -166,7 +167,7 @@ impl ListMut<'_> {
                 Side::After => found.end(),
             };
             if self.fits(item, 0) {
-                packed::insert_before(self.slot, at, &[item]);
+                packed::insert_before(&mut self.slot, at, &[item]);
                 return true;
             }
         }
@@ -177,7 +178,7 @@ impl ListMut<'_> {
     /// there were.
     pub fn remove_equal(&mut self, unwanted: &[u8], limit: usize, end: End) -> usize {
         let Some(list) = self.big() else {
-            return packed::remove_equal(self.slot, unwanted, limit, end);
+            return packed::remove_equal(&mut self.slot, unwanted, limit, end);
         };
         let removed = list.remove_equal(unwanted, limit, end);
         self.settle();

@@ -27,6 +27,7 @@ use crate::store::change::Event;
 use crate::store::collection::len_of;
 use crate::store::db::Db;
 use crate::store::entry::{Form, NewValue, Parts, Slot};
+use crate::store::entry_mut::EntryMut;
 use crate::store::graveyard::Graveyard;
 use crate::store::lag::Removal;
 use crate::store::members::Losses;
@@ -53,7 +54,7 @@ fn empty_stream() -> (Form, NewValue<'static>) {
 
 /// An entry to be edited, and what else an edit may touch.
 struct Found<'a> {
-    slot: &'a mut Slot,
+    slot: EntryMut<'a>,
     /// The placement hash of its key.
     hash: u64,
     graveyard: &'a mut Graveyard,
@@ -117,7 +118,7 @@ impl Live<'_> {
         let db = &mut dbs[self.db];
         let number = db.cut_number;
         let slot = db.table.at_mut(place);
-        Db::preserve(cut, number, slot);
+        Db::preserve(cut, number, &slot);
         Ok(Found {
             slot,
             hash,

@@ -6,7 +6,8 @@ use super::{Found, empty_packed};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::set_of;
-use crate::store::entry::{Form, NewValue, Slot, ValueRef};
+use crate::store::entry::{Form, NewValue, ValueRef};
+use crate::store::entry_mut::EntryMut;
 use crate::value::placement::{Ahead, Placement};
 use crate::value::set::{self, Added, SetForm, SetLimits, SetRef};
 use crate::value::{Kind, Value, intset};
@@ -57,7 +58,7 @@ impl Live<'_> {
 
 /// A set to be edited.
 pub struct SetMut<'a> {
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: EntryMut<'a>,
     pub(super) placement: Placement,
     pub(super) ahead: Ahead,
     pub(super) limits: SetLimits,
@@ -66,7 +67,7 @@ pub struct SetMut<'a> {
 impl SetMut<'_> {
     /// The set as it is now.
     pub fn view(&self) -> SetRef<'_> {
-        set_of(self.slot).expect("only sets get here")
+        set_of(&self.slot).expect("only sets get here")
     }
 
     pub(super) fn become_form(&mut self, form: SetForm) {
@@ -99,9 +100,9 @@ impl SetMut<'_> {
                 return members.insert(members.hash_with(self.ahead, member), member, b"");
             }
             let added = if self.slot.form() == Form::IntegerSet {
-                set::add_to_intset(self.slot, member, self.limits)
+                set::add_to_intset(&mut self.slot, member, self.limits)
             } else {
-                set::add_to_packed(self.slot, member, self.limits)
+                set::add_to_packed(&mut self.slot, member, self.limits)
             };
             match added {
                 Added::New => return true,
@@ -117,9 +118,9 @@ impl SetMut<'_> {
             return members.remove(members.hash_with(self.ahead, member), member);
         }
         if self.slot.form() == Form::IntegerSet {
-            set::remove_from_intset(self.slot, member)
+            set::remove_from_intset(&mut self.slot, member)
         } else {
-            set::remove_from_packed(self.slot, member)
+            set::remove_from_packed(&mut self.slot, member)
         }
     }
 
@@ -146,9 +147,9 @@ impl SetMut<'_> {
             return members.random_remove(rng, |element| taken(&element.member));
         }
         if self.slot.form() == Form::IntegerSet {
-            set::pop_from_intset(self.slot, rng, taken)
+            set::pop_from_intset(&mut self.slot, rng, taken)
         } else {
-            set::pop_from_packed(self.slot, rng, taken)
+            set::pop_from_packed(&mut self.slot, rng, taken)
         }
     }
 }

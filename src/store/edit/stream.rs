@@ -4,7 +4,7 @@ use super::{Found, empty_stream};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::stream_of;
-use crate::store::entry::Slot;
+use crate::store::entry_mut::EntryMut;
 use crate::store::graveyard::Graveyard;
 use crate::value::stream::{
     ChunkLimit, ConsumerGroup, Exactness, Facts, Id, References, Stream, Strings, Trim,
@@ -56,7 +56,7 @@ impl Live<'_> {
 
 /// A stream to be edited.
 pub struct StreamMut<'a> {
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: EntryMut<'a>,
     pub(super) graveyard: &'a mut Graveyard,
     pub(super) limit: ChunkLimit,
 }
@@ -64,7 +64,7 @@ pub struct StreamMut<'a> {
 impl StreamMut<'_> {
     /// The stream as it is now.
     pub fn view(&self) -> &Stream {
-        stream_of(self.slot).expect("only streams get here")
+        stream_of(&self.slot).expect("only streams get here")
     }
 
     fn stream(&mut self) -> &mut Stream {
@@ -121,39 +121,38 @@ impl StreamMut<'_> {
         count
     }
 
-    /// One of its groups, to be changed.
-    pub fn group(&mut self, name: &[u8]) -> Option<&mut ConsumerGroup> {
-        self.stream().groups_mut().get_mut(name)
-    }
-
-    /// Lets `edit` change one of its groups while it reads the entries; none if there is no such
-    /// group.
-    pub fn with_group<R>(
+    /// Changes one of its groups; none if there is no such group.
+    pub fn edit_group<R>(
         &mut self,
         name: &[u8],
-        edit: impl FnOnce(&Stream, &mut ConsumerGroup) -> R,
+        change: impl FnOnce(&mut ConsumerGroup) -> R,
     ) -> Option<R> {
-        let mut group = std::mem::take(self.group(name)?);
-        let result = edit(self.view(), &mut group);
-        if let Some(place) = self.group(name) {
-            *place = group;
-        }
-        Some(result)
+        self.stream().edit_group(name, change)
+    }
+
+    /// Lets `change` change one of its groups while it reads the entries; none if there is no such
+    /// group.
+    pub fn edit_group_beside<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&Stream, &mut ConsumerGroup) -> R,
+    ) -> Option<R> {
+        self.stream().edit_group_beside(name, change)
     }
 
     /// Adds a group, whose name is new.
     pub fn add_group(&mut self, name: &[u8], group: ConsumerGroup) {
-        self.stream().groups_mut().insert(name.into(), group);
+        self.stream().insert_group(name, group);
     }
 
     /// Removes a group; false if there is none of this name.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
-        let Some(group) = self.stream().groups_mut().remove(name) else {
+        let Some(group) = self.stream().remove_group(name) else {
             return false;
         };
         if group.pending_len() > FREED_PENDING_MAX {
             let mut remains = Stream::default();
-            remains.groups_mut().insert(name.into(), group);
+            remains.insert_group(name, group);
             let value = Box::new(Value::Stream(Box::new(remains)));
             self.graveyard.bury_value(value);
         }

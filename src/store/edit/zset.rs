@@ -4,7 +4,8 @@ use super::{Found, empty_packed};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::zset_of;
-use crate::store::entry::{Form, NewValue, Slot};
+use crate::store::entry::{Form, NewValue};
+use crate::store::entry_mut::EntryMut;
 use crate::value::placement::Placement;
 use crate::value::zset::{self, Outcome, Zset, ZsetLimits, ZsetRef};
 use crate::value::{Kind, Value};
@@ -41,7 +42,7 @@ impl Live<'_> {
 
 /// A sorted set to be edited.
 pub struct ZsetMut<'a> {
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: EntryMut<'a>,
     pub(super) placement: Placement,
     pub(super) limits: ZsetLimits,
 }
@@ -49,7 +50,7 @@ pub struct ZsetMut<'a> {
 impl ZsetMut<'_> {
     /// The sorted set as it is now.
     pub fn view(&self) -> ZsetRef<'_> {
-        zset_of(self.slot).expect("only sorted sets get here")
+        zset_of(&self.slot).expect("only sorted sets get here")
     }
 
     pub(super) fn big(&mut self) -> Option<&mut Zset> {
@@ -67,7 +68,7 @@ impl ZsetMut<'_> {
     }
 
     pub(super) fn grow(&mut self) {
-        if self.big().is_none() {
+        if !self.slot.is_boxed() {
             let zset = zset::to_big(self.slot.inline(), self.placement);
             let value = NewValue::Boxed(Box::new(Value::Zset(Box::new(zset))));
             self.slot.set_value(Form::Zset, value);
@@ -79,7 +80,7 @@ impl ZsetMut<'_> {
         if let Some(zset) = self.big() {
             return zset.insert(member, score);
         }
-        if let Some(outcome) = zset::insert(self.slot, member, score, &self.limits) {
+        if let Some(outcome) = zset::insert(&mut self.slot, member, score, &self.limits) {
             return outcome;
         }
         self.grow();
@@ -103,7 +104,7 @@ impl ZsetMut<'_> {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match self.big() {
             Some(zset) => zset.remove(member),
-            None => zset::remove(self.slot, member),
+            None => zset::remove(&mut self.slot, member),
         }
     }
 
@@ -117,7 +118,7 @@ impl ZsetMut<'_> {
     ) -> usize {
         match self.big() {
             Some(zset) => zset.remove_ranks(start, count, removed),
-            None => zset::remove_ranks(self.slot, start, count, removed),
+            None => zset::remove_ranks(&mut self.slot, start, count, removed),
         }
     }
 }

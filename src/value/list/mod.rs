@@ -35,14 +35,16 @@ pub use view::{Items, ListRef};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::value::StringRef;
 use crate::value::packed::{self, End};
+use crate::value::{StringRef, size_class};
 
 /// Items in order, in nodes.
 #[derive(Clone, Debug)]
 pub struct List {
     links: VecDeque<Link>,
     len: usize,
+    /// Bytes of all nodes.
+    node_bytes: usize,
     limit: NodeLimit,
 }
 
@@ -68,6 +70,7 @@ impl List {
         List {
             links: VecDeque::new(),
             len: 0,
+            node_bytes: 0,
             limit,
         }
     }
@@ -76,7 +79,8 @@ impl List {
     pub fn from_packed(packed: &[u8], limit: NodeLimit) -> List {
         let (mut list, len) = (List::new(limit), packed::len(packed));
         if len > 0 && limit.allows(packed.len(), len) {
-            list.links.push_back(Link::new(Node::of_packed(packed)));
+            let link = list.link(Node::of_packed(packed));
+            list.links.push_back(link);
             list.len = len;
         } else {
             for item in packed::iter(packed) {
@@ -117,15 +121,15 @@ impl List {
     pub fn push(&mut self, end: End, item: &[u8]) {
         self.len += 1;
         let limit = self.limit;
-        if let Some(link) = self.end_mut(end)
+        if let Some(link) = end_mut(&mut self.links, end)
             && link.has_room(item, limit)
         {
-            return link.edit(|node| match end {
+            return link.edit(&mut self.node_bytes, |node| match end {
                 End::Front => packed::push_front(node.room(), &[item]),
                 End::Back => packed::push_back(node.room(), &[item]),
             });
         }
-        let link = Link::new(Node::of(item, limit));
+        let link = self.link(Node::of(item, limit));
         match end {
             End::Front => self.links.push_front(link),
             End::Back => self.links.push_back(link),
@@ -153,6 +157,7 @@ impl List {
         for (end, items) in [(End::Back, behind), (End::Front, start)] {
             self.cut(end, items, |link| {
                 removed.len += link.items;
+                removed.node_bytes += link.node.allocated_bytes();
                 removed.links.push_back(link);
             });
         }
@@ -194,12 +199,17 @@ impl List {
         let limit = self.limit;
         let link = &mut self.links[place];
         if link.can_replace(at, item, limit) {
-            link.edit(|node| packed::replace(node.room(), at, item));
+            link.edit(&mut self.node_bytes, |node| {
+                packed::replace(node.room(), at, item);
+            });
             self.settle_small(place);
         } else if link.items == 1 {
-            *link = Link::new(Node::of(item, limit));
+            self.node_bytes -= link.node.allocated_bytes();
+            self.links[place] = self.link(Node::of(item, limit));
         } else {
-            link.edit(|node| packed::remove(node.room(), at, 1));
+            link.edit(&mut self.node_bytes, |node| {
+                packed::remove(node.room(), at, 1);
+            });
             self.len -= 1;
             self.place(place, at, item);
         }
@@ -231,7 +241,9 @@ impl List {
         if link.items == 1 {
             link.items = 0;
         } else {
-            link.edit(|node| packed::remove(node.room(), at, 1));
+            link.edit(&mut self.node_bytes, |node| {
+                packed::remove(node.room(), at, 1);
+            });
         }
         self.settle_small(place);
         true
@@ -250,7 +262,8 @@ impl List {
                 End::Front => step,
                 End::Back => self.links.len() - 1 - step,
             };
-            let here = self.links[place].remove_equal(unwanted, limit - removed, end);
+            let bytes = &mut self.node_bytes;
+            let here = self.links[place].remove_equal(bytes, unwanted, limit - removed, end);
             if here > 0 {
                 removed += here;
                 let (first, last) = changed.unwrap_or((place, place));
@@ -272,16 +285,18 @@ impl List {
     /// Frees one node; false if there was none left.
     pub fn dismantle(&mut self) -> bool {
         match self.links.pop_back() {
-            Some(link) => self.len -= link.items,
+            Some(link) => {
+                self.len -= link.items;
+                self.node_bytes -= link.node.allocated_bytes();
+            }
             None => return false,
         }
         true
     }
 
-    /// Bytes of memory behind it, shared nodes included; asks every node.
+    /// Bytes of memory behind it, shared nodes included.
     pub fn allocated_bytes(&self) -> usize {
-        let nodes = self.links.iter().map(|link| link.node.allocated_bytes());
-        self.links.capacity() * size_of::<Link>() + nodes.sum::<usize>()
+        size_class::of(self.links.capacity() * size_of::<Link>()) + self.node_bytes
     }
 
     /// Asserts every invariant.
@@ -292,12 +307,16 @@ impl List {
         }
         let items = self.links.iter().map(|link| link.items).sum::<usize>();
         assert_eq!(self.len, items, "the list counts wrongly");
+        let bytes = self.links.iter().map(|link| link.node.allocated_bytes());
+        assert_eq!(self.node_bytes, bytes.sum::<usize>());
     }
 
-    fn end_mut(&mut self, end: End) -> Option<&mut Link> {
-        match end {
-            End::Front => self.links.front_mut(),
-            End::Back => self.links.back_mut(),
+    /// A link of a new node.
+    fn link(&mut self, node: Node) -> Link {
+        self.node_bytes += node.allocated_bytes();
+        Link {
+            items: node.len(),
+            node: Rc::new(node),
         }
     }
 
@@ -320,10 +339,10 @@ impl List {
     /// Removes items at an end, handing over whole nodes.
     fn cut(&mut self, end: End, mut items: usize, mut hand_over: impl FnMut(Link)) {
         while items > 0
-            && let Some(link) = self.end_mut(end)
+            && let Some(link) = end_mut(&mut self.links, end)
         {
             if link.items > items {
-                link.edit(|node| node.remove_end(end, items));
+                link.edit(&mut self.node_bytes, |node| node.remove_end(end, items));
                 self.len -= items;
                 break;
             }
@@ -333,6 +352,7 @@ impl List {
             };
             let link = link.expect("was just looked at");
             (items, self.len) = (items - link.items, self.len - link.items);
+            self.node_bytes -= link.node.allocated_bytes();
             hand_over(link);
         }
         self.shrink_spine();
@@ -379,16 +399,20 @@ impl List {
         let at_start = at == packed::HEADER;
         let at_end = at == self.links[place].end_offset();
         if self.links[place].has_room(item, limit) {
-            self.links[place].edit(|node| packed::insert_before(node.room(), at, &[item]));
+            self.edit(place, |node| {
+                packed::insert_before(node.room(), at, &[item])
+            });
         } else if at_start && place > 0 && self.links[place - 1].has_room(item, limit) {
-            self.links[place - 1].edit(|node| packed::push_back(node.room(), &[item]));
+            self.edit(place - 1, |node| packed::push_back(node.room(), &[item]));
         } else if at_start {
-            self.links.insert(place, Link::new(Node::of(item, limit)));
+            let link = self.link(Node::of(item, limit));
+            self.links.insert(place, link);
         } else if at_end {
             self.place_behind(place, item);
         } else {
-            let rest = self.links[place].edit(|node| node.split_off(at));
-            self.links.insert(place + 1, Link::new(rest));
+            let rest = self.edit(place, |node| node.split_off(at));
+            let rest = self.link(rest);
+            self.links.insert(place + 1, rest);
             self.place_behind(place, item);
             self.settle(place, place + 2);
         }
@@ -398,15 +422,19 @@ impl List {
     fn place_behind(&mut self, place: usize, item: &[u8]) {
         let limit = self.limit;
         if self.links[place].has_room(item, limit) {
-            self.links[place].edit(|node| packed::push_back(node.room(), &[item]));
-        } else if let Some(next) = self.links.get_mut(place + 1)
+            self.edit(place, |node| packed::push_back(node.room(), &[item]));
+        } else if let Some(next) = self.links.get(place + 1)
             && next.has_room(item, limit)
         {
-            next.edit(|node| packed::push_front(node.room(), &[item]));
+            self.edit(place + 1, |node| packed::push_front(node.room(), &[item]));
         } else {
-            self.links
-                .insert(place + 1, Link::new(Node::of(item, limit)));
+            let link = self.link(Node::of(item, limit));
+            self.links.insert(place + 1, link);
         }
+    }
+
+    fn edit<R>(&mut self, place: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        self.links[place].edit(&mut self.node_bytes, change)
     }
 
     /// After a removal from one link: as it has to be, unless it alone fills half a node.
@@ -431,7 +459,9 @@ impl List {
         if self.links[kept].items > 0 {
             kept += 1;
         }
-        self.links.drain(kept..=stop);
+        for link in self.links.drain(kept..=stop) {
+            self.node_bytes -= link.node.allocated_bytes();
+        }
         self.shrink_spine();
     }
 
@@ -455,7 +485,7 @@ impl List {
         }
         let from = b.node.clone();
         let from = from.packed().expect("just seen");
-        self.links[into].edit(|node| packed::extend(node.room(), from));
+        self.edit(into, |node| packed::extend(node.room(), from));
         true
     }
 
@@ -466,20 +496,26 @@ impl List {
     }
 }
 
-impl Link {
-    fn new(node: Node) -> Link {
-        Link {
-            items: node.len(),
-            node: Rc::new(node),
-        }
+fn end_mut(links: &mut VecDeque<Link>, end: End) -> Option<&mut Link> {
+    match end {
+        End::Front => links.front_mut(),
+        End::Back => links.back_mut(),
     }
+}
 
-    /// Changes the node, or a copy of its own if others have it too.
+impl Link {
+    /// Changes the node, or a copy of its own if others have it too, and the list's sum of bytes.
     #[inline]
-    fn edit<R>(&mut self, change: impl FnOnce(&mut Node) -> R) -> R {
+    fn edit<R>(&mut self, bytes: &mut usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        // Before a copy is made: that may be smaller than the original.
+        let before = self.node.capacity();
         let node = Rc::make_mut(&mut self.node);
         let result = change(node);
         self.items = node.len();
+        let after = node.capacity();
+        if after != before {
+            *bytes = *bytes + size_class::of(after) - size_class::of(before);
+        }
         result
     }
 
@@ -514,7 +550,13 @@ impl Link {
     }
 
     /// Removes what equals an item; the link may become empty.
-    fn remove_equal(&mut self, unwanted: &[u8], limit: usize, end: End) -> usize {
+    fn remove_equal(
+        &mut self,
+        bytes: &mut usize,
+        unwanted: &[u8],
+        limit: usize,
+        end: End,
+    ) -> usize {
         if self.node.find(unwanted).is_none() {
             return 0;
         }
@@ -522,7 +564,7 @@ impl Link {
             self.items = 0;
             return 1;
         }
-        self.edit(|node| node.remove_equal(unwanted, limit, end))
+        self.edit(bytes, |node| node.remove_equal(unwanted, limit, end))
     }
 }
 

@@ -129,11 +129,17 @@ impl Node {
 
     /// Bytes of memory it takes, behind an `Rc`.
     pub fn allocated_bytes(&self) -> usize {
-        let content = match &self.0 {
+        size_class::of(RC_BYTES + size_of::<Node>()) + size_class::of(self.capacity())
+    }
+
+    /// Bytes of its content's allocation, before they are rounded up: without a change of it the
+    /// node's memory stays as it is.
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        match &self.0 {
             Form::Packed(room) => room.bytes.capacity(),
             Form::Alone(bytes) => bytes.len(),
-        };
-        size_class::of(RC_BYTES + size_of::<Node>()) + size_class::of(content)
+        }
     }
 
     /// The offset of the first item that equals `wanted`.

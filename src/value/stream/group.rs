@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use super::id::Id;
 use super::runs::{Run, Runs};
+use crate::value::size_class;
 
 /// The number of a consumer within its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +47,14 @@ pub struct Consumer {
 }
 
 impl Consumer {
+    /// Bytes of memory it takes, its place under its number and its name included.
+    fn allocated_bytes(&self) -> usize {
+        let counts = 2 * size_of::<usize>();
+        let entries = size_of::<Consumer>() + size_of::<Rc<[u8]>>() + 2 * size_of::<ConsumerId>();
+        // Nodes of such trees are three quarters full.
+        entries * 4 / 3 + size_class::of(counts + self.name.len()) + self.pending.allocated_bytes()
+    }
+
     /// Its name.
     pub fn name(&self) -> &[u8] {
         &self.name
@@ -63,7 +72,7 @@ impl Consumer {
 }
 
 /// A consumer group.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ConsumerGroup {
     /// Entries up to this one were delivered.
     pub last_id: Id,
@@ -72,6 +81,23 @@ pub struct ConsumerGroup {
     pending: Runs<Id, Delivery>,
     consumers: BTreeMap<ConsumerId, Consumer>,
     names: BTreeMap<Rc<[u8]>, ConsumerId>,
+    /// Bytes of all consumers.
+    consumer_bytes: usize,
+}
+
+impl Clone for ConsumerGroup {
+    /// A copy has no room to spare, and takes fewer bytes.
+    fn clone(&self) -> ConsumerGroup {
+        let consumers = self.consumers.clone();
+        ConsumerGroup {
+            last_id: self.last_id,
+            entries_read: self.entries_read,
+            pending: self.pending.clone(),
+            consumer_bytes: consumers.values().map(Consumer::allocated_bytes).sum(),
+            names: self.names.clone(),
+            consumers,
+        }
+    }
 }
 
 impl ConsumerGroup {
@@ -116,13 +142,27 @@ impl ConsumerGroup {
             active_unix_ms: active,
             pending: Runs::default(),
         };
+        self.consumer_bytes += consumer.allocated_bytes();
         self.consumers.insert(id, consumer);
+    }
+
+    /// Changes what is pending with a consumer.
+    fn change_pending(
+        &mut self,
+        id: ConsumerId,
+        change: impl FnOnce(&mut Runs<Id, ()>) -> Option<()>,
+    ) {
+        let consumer = self.consumers.get_mut(&id).expect("it is of this group");
+        let before = consumer.pending.allocated_bytes();
+        change(&mut consumer.pending);
+        self.consumer_bytes = self.consumer_bytes + consumer.pending.allocated_bytes() - before;
     }
 
     /// Removes a consumer; how many entries were pending with it.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.names.remove(name)?;
         let consumer = self.consumers.remove(&id)?;
+        self.consumer_bytes -= consumer.allocated_bytes();
         for (id, ()) in consumer.pending.iter_from(Id::MIN) {
             self.pending.remove(id);
         }
@@ -162,9 +202,9 @@ impl ConsumerGroup {
             return;
         }
         if let Some(old) = old {
-            self.consumer_mut(old.consumer).pending.remove(id);
+            self.change_pending(old.consumer, |pending| pending.remove(id));
         }
-        self.consumer_mut(delivery.consumer).pending.insert(id, ());
+        self.change_pending(delivery.consumer, |pending| pending.insert(id, ()));
     }
 
     /// Takes an entry from those that are pending; false if it is none of them.
@@ -172,7 +212,7 @@ impl ConsumerGroup {
         let Some(old) = self.pending.remove(id) else {
             return false;
         };
-        self.consumer_mut(old.consumer).pending.remove(id);
+        self.change_pending(old.consumer, |pending| pending.remove(id));
         true
     }
 
@@ -230,20 +270,20 @@ impl ConsumerGroup {
         let Some(mut last) = self.consumers.last_entry() else {
             return false;
         };
-        if !last.get_mut().pending.dismantle() {
+        let before = last.get().allocated_bytes();
+        if last.get_mut().pending.dismantle() {
+            self.consumer_bytes = self.consumer_bytes + last.get().allocated_bytes() - before;
+        } else {
             let consumer = last.remove();
             self.names.remove(&consumer.name);
+            self.consumer_bytes -= before;
         }
         true
     }
 
     /// Bytes of memory behind it.
     pub(super) fn allocated_bytes(&self) -> usize {
-        let consumers = self.consumers.values().map(|consumer| {
-            let name = consumer.name.len() + 3 * size_of::<usize>();
-            2 * size_of::<Consumer>() + name + consumer.pending.allocated_bytes()
-        });
-        self.pending.allocated_bytes() + consumers.sum::<usize>()
+        self.pending.allocated_bytes() + self.consumer_bytes
     }
 
     /// Asserts every invariant.
@@ -263,6 +303,8 @@ impl ConsumerGroup {
             sum += consumer.pending.len();
         }
         assert_eq!(sum, self.pending.len(), "an entry is pending with nobody");
+        let bytes = self.consumers.values().map(Consumer::allocated_bytes);
+        assert_eq!(bytes.sum::<usize>(), self.consumer_bytes);
     }
 }
 

@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use super::chunk::Chunk;
 use super::id::Id;
+use crate::value::size_class;
 
 /// Links of a block. With as many entries as they may have, a snapshot encodes a block in about a
 /// quarter of a millisecond.
@@ -46,7 +47,19 @@ pub type Block = Vec<Link>;
 struct BlockLink {
     /// The id of the first entry that was put into it.
     first: Id,
+    /// Bytes that the block and its chunks take.
+    bytes: usize,
     links: Rc<Block>,
+}
+
+impl BlockLink {
+    fn new(first: Id, links: Block) -> BlockLink {
+        BlockLink {
+            first,
+            bytes: allocated_bytes(&links),
+            links: Rc::new(links),
+        }
+    }
 }
 
 /// Where a link is.
@@ -61,6 +74,8 @@ pub(super) struct Place {
 pub(super) struct Links {
     blocks: VecDeque<BlockLink>,
     len: usize,
+    /// Bytes that all blocks and their chunks take.
+    bytes: usize,
 }
 
 impl Links {
@@ -91,11 +106,49 @@ impl Links {
         self.blocks.get(place.block)?.links.get(place.link)
     }
 
-    /// The same, to be changed.
+    /// Changes a block, or a copy of its own if a snapshot has it too; `change` also says by how
+    /// many bytes the chunks have become larger.
+    fn edit_block<R>(
+        &mut self,
+        at: usize,
+        change: impl FnOnce(&mut Block) -> (R, isize),
+    ) -> Option<R> {
+        let block = self.blocks.get_mut(at)?;
+        let before = own_bytes(&block.links);
+        let (result, grown) = change(Rc::make_mut(&mut block.links));
+        let grown = grown + own_bytes(&block.links) as isize - before as isize;
+        block.bytes = block.bytes.wrapping_add_signed(grown);
+        self.bytes = self.bytes.wrapping_add_signed(grown);
+        Some(result)
+    }
+
+    /// Changes the link at a place and its chunk; none if there is none.
     #[inline]
-    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Link> {
-        let block = self.blocks.get_mut(place.block)?;
-        Rc::make_mut(&mut block.links).get_mut(place.link)
+    pub(super) fn edit<R>(
+        &mut self,
+        place: Place,
+        change: impl FnOnce(&mut Id, &mut Chunk) -> R,
+    ) -> Option<R> {
+        self.get(place)?;
+        self.edit_block(place.block, |links| {
+            let link = &mut links[place.link];
+            // Before a copy is made: that may be smaller than the original.
+            let before = link.chunk.allocated_bytes() as isize;
+            let chunk = Rc::make_mut(&mut link.chunk);
+            let result = change(&mut link.last, chunk);
+            (result, chunk.allocated_bytes() as isize - before)
+        })
+    }
+
+    /// The same of the last link.
+    #[inline]
+    pub(super) fn edit_back<R>(
+        &mut self,
+        change: impl FnOnce(&mut Id, &mut Chunk) -> R,
+    ) -> Option<R> {
+        let block = self.blocks.len().checked_sub(1)?;
+        let link = self.blocks[block].links.len() - 1;
+        self.edit(Place { block, link }, change)
     }
 
     /// The place behind one.
@@ -136,76 +189,94 @@ impl Links {
         self.blocks.back()?.links.last()
     }
 
-    /// The last one, to be changed.
-    #[inline]
-    pub(super) fn back_mut(&mut self) -> Option<&mut Link> {
-        Rc::make_mut(&mut self.blocks.back_mut()?.links).last_mut()
+    /// Whether the last chunk is no snapshot's too.
+    pub(super) fn owns_back(&self) -> bool {
+        let block = self.blocks.back();
+        block.is_some_and(|block| {
+            let link = block.links.last();
+            Rc::strong_count(&block.links) == 1
+                && link.is_some_and(|link| Rc::strong_count(&link.chunk) == 1)
+        })
     }
 
     /// Adds a chunk behind the others for an entry of this id.
     pub(super) fn push(&mut self, id: Id, chunk: Chunk) {
+        let bytes = chunk.allocated_bytes() as isize;
         let link = Link {
             last: id,
             chunk: Rc::new(chunk),
         };
         self.len += 1;
-        let last = self.blocks.back_mut();
-        match last.filter(|block| block.links.len() < BLOCK_LINKS_MAX) {
-            Some(block) => Rc::make_mut(&mut block.links).push(link),
-            None => self.blocks.push_back(BlockLink {
-                first: id,
-                links: Rc::new(vec![link]),
-            }),
+        let last = self.blocks.back();
+        if last.is_some_and(|block| block.links.len() < BLOCK_LINKS_MAX) {
+            self.edit_block(self.blocks.len() - 1, |links| (links.push(link), bytes));
+        } else {
+            let block = BlockLink::new(id, vec![link]);
+            self.bytes += block.bytes;
+            self.blocks.push_back(block);
         }
     }
 
     /// Removes the link at a place.
     pub(super) fn remove(&mut self, place: Place) {
-        let links = &mut self.blocks[place.block].links;
-        Rc::make_mut(links).remove(place.link);
-        if links.is_empty() {
-            self.blocks.remove(place.block);
+        self.edit_block(place.block, |links| {
+            let link = links.remove(place.link);
+            ((), -(link.chunk.allocated_bytes() as isize))
+        });
+        if self.blocks[place.block].links.is_empty() {
+            let block = self.blocks.remove(place.block);
+            self.bytes -= block.map_or(0, |block| block.bytes);
         }
         self.len -= 1;
     }
 
     /// Takes so many links away from the front.
     pub(super) fn split_front(&mut self, len: usize) -> Links {
-        let (mut whole, mut left) = (0, len);
+        let (mut whole, mut left, mut bytes) = (0, len, 0);
         for block in &self.blocks {
             match left.checked_sub(block.links.len()) {
-                Some(rest) => (whole, left) = (whole + 1, rest),
+                Some(rest) => (whole, left, bytes) = (whole + 1, rest, bytes + block.bytes),
                 None => break,
             }
         }
         let kept = self.blocks.split_off(whole);
         let mut blocks = std::mem::replace(&mut self.blocks, kept);
-        if left > 0 {
-            let block = self.blocks.front_mut().expect("it has links that are left");
-            let part: Block = Rc::make_mut(&mut block.links).drain(..left).collect();
-            blocks.push_back(BlockLink {
-                first: block.first,
-                links: Rc::new(part),
-            });
-        }
+        self.bytes -= bytes;
         self.len -= len;
-        Links { blocks, len }
+        if left > 0 {
+            let part = self.edit_block(0, |links| {
+                let part: Block = links.drain(..left).collect();
+                let chunks = part.iter().map(|link| link.chunk.allocated_bytes());
+                let taken = chunks.sum::<usize>() as isize;
+                (part, -taken)
+            });
+            let first = self.blocks[0].first;
+            let part = BlockLink::new(first, part.expect("it has links that are left"));
+            bytes += part.bytes;
+            blocks.push_back(part);
+        }
+        Links { blocks, len, bytes }
     }
 
     /// Lets go of the last link, or of a whole block that is shared; the entries that were in them,
     /// none if there was nothing left.
     pub(super) fn dismantle(&mut self) -> Option<usize> {
         let block = self.blocks.back_mut()?;
-        let (links, entries) = match Rc::get_mut(&mut block.links) {
-            Some(links) => (1, links.pop().map_or(0, |link| link.chunk.len())),
-            None => {
-                let entries = block.links.iter().map(|link| link.chunk.len());
-                (block.links.len(), entries.sum())
-            }
-        };
-        if links == block.links.len() || block.links.is_empty() {
+        let is_shared = Rc::get_mut(&mut block.links).is_none();
+        let (links, entries) = if is_shared || block.links.len() == 1 {
+            let entries = block.links.iter().map(|link| link.chunk.len());
+            let gone = (block.links.len(), entries.sum());
+            self.bytes -= block.bytes;
             self.blocks.pop_back();
-        }
+            gone
+        } else {
+            let last = self.blocks.len() - 1;
+            let entries = self.edit_block(last, |links| {
+                let chunk = links.pop().expect("there are two or more").chunk;
+                (chunk.len(), -(chunk.allocated_bytes() as isize))
+            });
+            (1, entries.expect("there is this block"))
+        };
         self.len -= links;
         Some(entries)
     }
@@ -215,20 +286,19 @@ impl Links {
         self.blocks.iter().map(|block| block.links.clone())
     }
 
-    /// Bytes of memory behind it; asks every chunk.
+    /// Bytes of memory behind it.
     pub(super) fn allocated_bytes(&self) -> usize {
-        let blocks = self
-            .blocks
-            .iter()
-            .map(|block| allocated_bytes(&block.links));
-        self.blocks.capacity() * size_of::<BlockLink>() + blocks.sum::<usize>()
+        size_class::of(self.blocks.capacity() * size_of::<BlockLink>()) + self.bytes
     }
 
     /// Asserts every invariant, given what the last id of the stream is; how many entries it has.
     pub(super) fn check(&self, last_id: Id) -> usize {
         let (mut last, mut entries, mut len) = (None, 0, 0);
+        let bytes = self.blocks.iter().map(|block| block.bytes);
+        assert_eq!(self.bytes, bytes.sum::<usize>());
         for block in &self.blocks {
             assert!(!block.links.is_empty(), "a block is empty");
+            assert_eq!(block.bytes, allocated_bytes(&block.links));
             assert!(last.is_none_or(|last| last < block.first));
             for (nth, link) in block.links.iter().enumerate() {
                 let chunk_last = link.chunk.check(last);
@@ -245,10 +315,14 @@ impl Links {
     }
 }
 
-/// Bytes of memory that some links and their chunks take.
+/// Bytes of memory that a block takes without its chunks: the counts and the vector, and that one's
+/// links.
+fn own_bytes(links: &Block) -> usize {
+    size_class::of(5 * size_of::<usize>()) + size_class::of(links.capacity() * size_of::<Link>())
+}
+
+/// Bytes of memory that a block and its chunks take; asks every chunk.
 pub(super) fn allocated_bytes(links: &Block) -> usize {
     let chunks = links.iter().map(|link| link.chunk.allocated_bytes());
-    // The counts and the vector of the block.
-    let block = 5 * size_of::<usize>() + links.capacity() * size_of::<Link>();
-    block + chunks.sum::<usize>()
+    own_bytes(links) + chunks.sum::<usize>()
 }

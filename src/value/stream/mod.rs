@@ -21,6 +21,7 @@
 
 mod chunk;
 mod group;
+mod groups;
 mod id;
 mod links;
 mod runs;
@@ -33,8 +34,9 @@ pub use links::{Block, Link};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::value::StringRef;
+use crate::value::{StringRef, size_class};
 use chunk::{Entries, entry_bytes_max};
+use groups::Groups;
 use links::{Links, Place};
 
 /// A chunk has no more bytes, whatever the settings say, unless it is a single entry: what is done
@@ -83,7 +85,7 @@ pub struct Stream {
     links: Links,
     len: usize,
     facts: Facts,
-    groups: BTreeMap<Box<[u8]>, ConsumerGroup>,
+    groups: Groups,
 }
 
 /// What a stream remembers whatever becomes of its entries.
@@ -163,16 +165,15 @@ impl Stream {
             link.chunk.put() >= limit.entries_max || bytes > limit.bytes_max
         });
         if is_full {
-            if let Some(link) = self.links.back_mut()
-                && let Some(chunk) = Rc::get_mut(&mut link.chunk)
-            {
-                chunk.close();
+            if self.links.owns_back() {
+                self.links.edit_back(|_, chunk| chunk.close());
             }
             self.links.push(id, Chunk::new(id, pairs, string));
         }
-        let link = self.links.back_mut().expect("there is one now");
-        Rc::make_mut(&mut link.chunk).push(id, pairs, string);
-        link.last = id;
+        self.links.edit_back(|last, chunk| {
+            chunk.push(id, pairs, string);
+            *last = id;
+        });
         self.len += 1;
         self.facts.last_id = id;
         self.facts.entries_added += 1;
@@ -230,15 +231,13 @@ impl Stream {
 
     /// Whether a group has an entry still to get or to acknowledge.
     pub fn is_referenced(&self, id: Id) -> bool {
-        let mut groups = self.groups.values();
+        let mut groups = self.groups().values();
         groups.any(|group| group.last_id < id || group.delivery(id).is_some())
     }
 
     /// Takes an entry from those pending in any group; whether it was among them.
     pub fn dereference(&mut self, id: Id) -> bool {
-        let groups = self.groups.values_mut();
-        let found = groups.filter_map(|group| group.acknowledge(id).then_some(()));
-        found.count() > 0
+        self.groups.edit_each(|group| group.acknowledge(id)) > 0
     }
 
     /// Removes entries at the front one by one, as [`Stream::trim`] does, but for those that are
@@ -282,7 +281,7 @@ impl Stream {
 
     fn take(&mut self, id: Id) -> bool {
         let place = self.links.find(id);
-        let Some(link) = self.links.get_mut(place) else {
+        let Some(link) = self.links.get(place) else {
             return false;
         };
         let Some(found) = link.chunk.find(id) else {
@@ -291,7 +290,7 @@ impl Stream {
         if link.chunk.len() == 1 {
             self.links.remove(place);
         } else {
-            Rc::make_mut(&mut link.chunk).remove(found);
+            self.links.edit(place, |_, chunk| chunk.remove(found));
         }
         self.len -= 1;
         true
@@ -306,7 +305,7 @@ impl Stream {
             links: self.links.split_front(whole),
             len: before - left,
             facts: self.facts,
-            groups: BTreeMap::new(),
+            groups: Groups::default(),
         };
         self.len = left;
         if exactness == Exactness::Exact {
@@ -345,27 +344,58 @@ impl Stream {
             Trim::MinId(min) => id < min,
         };
         // The id of a link may be greater than that of any entry, so a chunk may be emptied here.
-        while let Some(link) = self.links.get_mut(Place::default())
+        let front = Place::default();
+        while let Some(link) = self.links.get(front)
             && let Some(first) = link.chunk.iter().next()
             && is_removed(0, first.id)
         {
-            let removed = Rc::make_mut(&mut link.chunk).remove_front(is_removed);
+            let removed = self.links.edit(front, |_, chunk| {
+                (chunk.remove_front(is_removed), chunk.is_empty())
+            });
+            let (removed, is_emptied) = removed.expect("it was there");
             self.len -= removed;
-            if !link.chunk.is_empty() {
+            if !is_emptied {
                 break;
             }
-            self.links.remove(Place::default());
+            self.links.remove(front);
         }
     }
 
     /// Its groups by name.
     pub fn groups(&self) -> &BTreeMap<Box<[u8]>, ConsumerGroup> {
-        &self.groups
+        self.groups.by_name()
     }
 
-    /// The same, to be changed.
-    pub fn groups_mut(&mut self) -> &mut BTreeMap<Box<[u8]>, ConsumerGroup> {
-        &mut self.groups
+    /// Changes one of its groups; none if there is no such group.
+    pub fn edit_group<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&mut ConsumerGroup) -> R,
+    ) -> Option<R> {
+        self.groups.edit(name, change)
+    }
+
+    /// Lets `change` change one of its groups while it reads the entries; none if there is no such
+    /// group.
+    pub fn edit_group_beside<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&Stream, &mut ConsumerGroup) -> R,
+    ) -> Option<R> {
+        let mut group = self.groups.edit(name, std::mem::take)?;
+        let result = change(self, &mut group);
+        self.groups.edit(name, |place| *place = group)?;
+        Some(result)
+    }
+
+    /// Adds a group, in the place of one of its name if there is one.
+    pub fn insert_group(&mut self, name: &[u8], group: ConsumerGroup) {
+        self.groups.insert(name, group);
+    }
+
+    /// Removes a group.
+    pub fn remove_group(&mut self, name: &[u8]) -> Option<ConsumerGroup> {
+        self.groups.remove(name)
     }
 
     /// How many entries there were up to an id and with it since the stream was made, if that
@@ -440,7 +470,7 @@ impl Stream {
     pub fn freeze(&self) -> Vec<Piece> {
         let mut pieces = vec![Piece::Head(self.facts)];
         pieces.extend(self.links.freeze().map(Piece::Chunks));
-        for (name, group) in &self.groups {
+        for (name, group) in self.groups() {
             pieces.extend(group.freeze(name).into_iter().map(Piece::Group));
         }
         pieces
@@ -505,32 +535,26 @@ impl Stream {
         group.last_id = last_id;
         group.entries_read = u64::try_from(i64::from_le_bytes(rest.try_into().ok()?)).ok();
         // They come in order, which tells whose the consumers are.
-        let is_last = self
-            .groups
-            .keys()
-            .next_back()
-            .is_none_or(|last| **last < *name);
-        self.groups.insert(name.into(), group);
+        let last = self.groups().keys().next_back();
+        let is_last = last.is_none_or(|last| **last < *name);
+        self.groups.insert(name, group);
         is_last.then_some(1)
     }
 
     /// Adds a consumer of the last group; how many strings it has besides.
     fn load_consumer(&mut self, head: &[u8], strings: &[&[u8]]) -> Option<usize> {
-        let mut group = self.groups.last_entry()?;
         let (id, rest) = head.split_first_chunk()?;
         let (seen, rest) = rest.split_first_chunk()?;
         let active = i64::from_le_bytes(rest.try_into().ok()?);
         let id = ConsumerId(u32::from_le_bytes(*id));
         let active = Some(active).filter(|&active| active != UNKNOWN);
-        let seen = i64::from_le_bytes(*seen);
-        group
-            .get_mut()
-            .load_consumer(id, strings.first()?, seen, active)
+        let (name, seen) = (*strings.first()?, i64::from_le_bytes(*seen));
+        self.groups
+            .edit_last(|group| group.load_consumer(id, name, seen, active))?
             .map(|()| 1)
     }
 
     fn load_pending(&mut self, head: &[u8]) -> Option<()> {
-        let mut group = self.groups.last_entry()?;
         let (id, rest) = Id::from_bytes(head)?;
         let (consumer, rest) = rest.split_first_chunk()?;
         let (unix_ms, rest) = rest.split_first_chunk()?;
@@ -539,7 +563,8 @@ impl Stream {
             unix_ms: i64::from_le_bytes(*unix_ms),
             count: u64::from_le_bytes(rest.try_into().ok()?),
         };
-        group.get_mut().load_pending(id, delivery)
+        self.groups
+            .edit_last(|group| group.load_pending(id, delivery))?
     }
 
     /// Frees one piece; false if there was none left.
@@ -548,31 +573,21 @@ impl Stream {
             self.len -= entries;
             return true;
         }
-        let Some(mut last) = self.groups.last_entry() else {
-            return false;
-        };
-        if !last.get_mut().dismantle() {
-            last.remove();
-        }
-        true
+        self.groups.dismantle()
     }
 
-    /// Bytes of memory behind it, its box and shared chunks included; asks every chunk.
+    /// Bytes of memory behind it, its box and shared chunks included.
     pub fn allocated_bytes(&self) -> usize {
-        let groups = self.groups.iter().map(|(name, group)| {
-            2 * size_of::<usize>()
-                + name.len()
-                + size_of::<ConsumerGroup>()
-                + group.allocated_bytes()
-        });
-        size_of::<Stream>() + self.links.allocated_bytes() + groups.sum::<usize>()
+        size_class::of(size_of::<Stream>())
+            + self.links.allocated_bytes()
+            + self.groups.allocated_bytes()
     }
 
     /// Asserts every invariant.
     pub fn check(&self) {
         let len = self.links.check(self.facts.last_id);
         assert_eq!(self.len, len, "the stream counts wrongly");
-        self.groups.values().for_each(ConsumerGroup::check);
+        self.groups.check();
     }
 }
 

@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::value::size_class;
+
 /// Keys of a run: a search looks at a few cache lines, and a copy takes a microsecond.
 const RUN_MAX: usize = 128;
 
@@ -19,6 +21,8 @@ pub type Run<K, V> = Vec<(K, V)>;
 pub struct Runs<K, V> {
     runs: VecDeque<Rc<Run<K, V>>>,
     len: usize,
+    /// Bytes of all runs.
+    run_bytes: usize,
 }
 
 impl<K, V> Default for Runs<K, V> {
@@ -26,6 +30,7 @@ impl<K, V> Default for Runs<K, V> {
         Runs {
             runs: VecDeque::new(),
             len: 0,
+            run_bytes: 0,
         }
     }
 }
@@ -60,27 +65,49 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let (mut run, mut at, is_there) = self.place(key);
         if is_there {
-            let found = &mut Rc::make_mut(&mut self.runs[run])[at].1;
-            return Some(std::mem::replace(found, value));
+            let old = self.change(run, |run| std::mem::replace(&mut run[at].1, value));
+            return Some(old);
         }
         self.len += 1;
         if run == self.runs.len() {
             // It comes behind all others.
-            match self.runs.back_mut().filter(|last| last.len() < RUN_MAX) {
-                Some(last) => Rc::make_mut(last).push((key, value)),
-                None => self.runs.push_back(Rc::new(vec![(key, value)])),
+            if self.runs.back().is_some_and(|last| last.len() < RUN_MAX) {
+                self.change(run - 1, |last| last.push((key, value)));
+            } else {
+                self.add(run, vec![(key, value)]);
             }
             return None;
         }
         if self.runs[run].len() >= RUN_MAX {
-            let half = Rc::make_mut(&mut self.runs[run]).split_off(RUN_MAX / 2);
-            self.runs.insert(run + 1, Rc::new(half));
+            let half = self.change(run, |run| run.split_off(RUN_MAX / 2));
+            self.add(run + 1, half);
             if at > RUN_MAX / 2 {
                 (run, at) = (run + 1, at - RUN_MAX / 2);
             }
         }
-        Rc::make_mut(&mut self.runs[run]).insert(at, (key, value));
+        self.change(run, |run| run.insert(at, (key, value)));
         None
+    }
+
+    /// Changes a run, or a copy of its own if others have it too, and the sum of bytes.
+    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Run<K, V>) -> R) -> R {
+        // Before a copy is made: that may be smaller than the original.
+        let before = run_bytes(&self.runs[at]);
+        let run = Rc::make_mut(&mut self.runs[at]);
+        let result = change(run);
+        self.run_bytes = self.run_bytes + run_bytes(run) - before;
+        result
+    }
+
+    fn add(&mut self, at: usize, run: Run<K, V>) {
+        self.run_bytes += run_bytes(&run);
+        self.runs.insert(at, Rc::new(run));
+    }
+
+    fn take(&mut self, at: usize) {
+        if let Some(run) = self.runs.remove(at) {
+            self.run_bytes -= run_bytes(&run);
+        }
     }
 
     /// Removes a key; its value.
@@ -90,11 +117,11 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             return None;
         }
         self.len -= 1;
-        let run = Rc::make_mut(&mut self.runs[at_run]);
-        let (_, value) = run.remove(at);
-        if run.is_empty() {
-            self.runs.remove(at_run);
-        } else if run.len() * 4 < RUN_MAX {
+        let (_, value) = self.change(at_run, |run| run.remove(at));
+        let left = self.runs[at_run].len();
+        if left == 0 {
+            self.take(at_run);
+        } else if left * 4 < RUN_MAX {
             self.join(at_run);
         }
         Some(value)
@@ -107,8 +134,8 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         };
         if self.runs[at].len() + next.len() <= RUN_MAX / 2 {
             let next = next.clone();
-            Rc::make_mut(&mut self.runs[at]).extend(next.iter().cloned());
-            self.runs.remove(at + 1);
+            self.change(at, |run| run.extend(next.iter().cloned()));
+            self.take(at + 1);
         }
     }
 
@@ -138,7 +165,10 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
     /// Frees one run; false if there was none left.
     pub fn dismantle(&mut self) -> bool {
         match self.runs.pop_back() {
-            Some(run) => self.len -= run.len(),
+            Some(run) => {
+                self.len -= run.len();
+                self.run_bytes -= run_bytes(&run);
+            }
             None => return false,
         }
         true
@@ -146,9 +176,7 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
 
     /// Bytes of memory behind it.
     pub fn allocated_bytes(&self) -> usize {
-        let runs = self.runs.iter().map(|run| run.capacity());
-        let pairs = runs.sum::<usize>() * size_of::<(K, V)>();
-        pairs + self.runs.capacity() * size_of::<Rc<Run<K, V>>>() + self.runs.len() * 40
+        self.run_bytes + size_class::of(self.runs.capacity() * size_of::<Rc<Run<K, V>>>())
     }
 
     /// Asserts that the keys are in order and counted.
@@ -156,12 +184,21 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         let keys = self.runs.iter().flat_map(|run| run.iter());
         assert!(keys.clone().is_sorted_by(|a, b| a.0 < b.0));
         assert_eq!(keys.count(), self.len);
+        let bytes = self.runs.iter().map(|run| run_bytes(run));
+        assert_eq!(bytes.sum::<usize>(), self.run_bytes);
         assert!(
             self.runs
                 .iter()
                 .all(|run| (1..=RUN_MAX).contains(&run.len()))
         );
     }
+}
+
+/// Bytes of memory a run takes, behind an `Rc`.
+fn run_bytes<K, V>(run: &Run<K, V>) -> usize {
+    let counts = 2 * size_of::<usize>();
+    size_class::of(counts + size_of::<Run<K, V>>())
+        + size_class::of(run.capacity() * size_of::<(K, V)>())
 }
 
 #[cfg(test)]

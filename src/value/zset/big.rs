@@ -24,6 +24,7 @@ use super::member_index::MemberIndex;
 use super::pages::{Page, Pages, RecordId};
 use super::tree::{Direction, Position, Tree};
 use crate::value::placement::Placement;
+use crate::value::size_class;
 
 /// A sorted set of any size: `skiplist` to users.
 pub struct Zset {
@@ -208,7 +209,7 @@ impl Zset {
 
     /// Bytes of memory it takes.
     pub fn allocated_bytes(&self) -> usize {
-        size_of::<Zset>()
+        size_class::of(size_of::<Zset>())
             + self.pages.allocated_bytes()
             + self.tree.allocated_bytes()
             + self.members.allocated_bytes()

@@ -25,6 +25,7 @@ use hashbrown::HashTable;
 
 use super::pages::RecordId;
 use crate::value::placement::room;
+use crate::value::size_class;
 
 /// Buckets of a segment that may split: 5 KiB with the bytes of hashbrown.
 const BUCKETS_MAX: usize = 512;
@@ -168,14 +169,19 @@ impl MemberIndex {
 
     /// Frees one segment; false if there is none. The table is of no use afterwards.
     pub fn dismantle(&mut self) -> bool {
-        self.segments.pop().is_some()
+        let Some(Segment { slots, .. }) = self.segments.pop() else {
+            return false;
+        };
+        self.tables_bytes -= table_bytes(&slots);
+        true
     }
 
     /// Bytes of memory taken.
     pub fn allocated_bytes(&self) -> usize {
         self.tables_bytes
-            + (self.directory.capacity() + self.unused.capacity()) * size_of::<u32>()
-            + self.segments.capacity() * size_of::<Segment>()
+            + size_class::of(self.directory.capacity() * size_of::<u32>())
+            + size_class::of(self.unused.capacity() * size_of::<u32>())
+            + size_class::of(self.segments.capacity() * size_of::<Segment>())
     }
 
     #[inline]
@@ -199,8 +205,8 @@ impl MemberIndex {
     /// Changes the table of a segment, and the count of bytes.
     fn set(&mut self, segment: usize, slots: HashTable<Tagged>, depth: u32) {
         let old = &mut self.segments[segment];
-        self.tables_bytes += slots.allocation_size();
-        self.tables_bytes -= old.slots.allocation_size();
+        self.tables_bytes += table_bytes(&slots);
+        self.tables_bytes -= table_bytes(&old.slots);
         *old = Segment { slots, depth };
     }
 
@@ -223,7 +229,7 @@ impl MemberIndex {
 
     fn rebuild(&mut self, segment: usize, capacity: usize) {
         let Segment { slots, depth } = std::mem::take(&mut self.segments[segment]);
-        self.tables_bytes -= slots.allocation_size();
+        self.tables_bytes -= table_bytes(&slots);
         self.set(segment, filled(capacity, slots.into_iter()), depth);
     }
 
@@ -275,7 +281,7 @@ impl MemberIndex {
         let depth = self.segments[segment].depth - 1;
         let mine = std::mem::take(&mut self.segments[segment].slots);
         let others = std::mem::take(&mut self.segments[neighbour].slots);
-        self.tables_bytes -= mine.allocation_size() + others.allocation_size();
+        self.tables_bytes -= table_bytes(&mine) + table_bytes(&others);
         let capacity = ROOM_MAX.min((mine.len() + others.len()) * 2);
         let slots = filled(capacity, mine.into_iter().chain(others));
         self.set(segment, slots, depth);
@@ -314,12 +320,17 @@ impl MemberIndex {
             len += slots.len();
             segments += 1;
             place += span;
-            bytes += slots.allocation_size();
+            bytes += table_bytes(slots);
         }
         assert_eq!(bytes, self.tables_bytes);
         assert_eq!(segments + self.unused.len(), self.segments.len());
         len
     }
+}
+
+/// Bytes of memory a table takes.
+fn table_bytes(slots: &HashTable<Tagged>) -> usize {
+    size_class::of(slots.allocation_size())
 }
 
 /// A table of these slots with room for `capacity`, or for all of them if they are more.

@@ -31,6 +31,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use crate::value::size_class;
+
 /// Bytes of the largest page: some 600 records of 16-byte members.
 const PAGE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of a new page.
@@ -131,6 +133,11 @@ pub struct Page {
     large_bytes: usize,
 }
 
+/// Bytes behind a page of these capacities.
+fn bytes_of([bytes, large, large_bytes]: [usize; 3]) -> usize {
+    size_class::of(bytes) + size_class::of(large * size_of::<Bytes>()) + large_bytes
+}
+
 impl Page {
     fn new() -> Page {
         Page {
@@ -213,11 +220,13 @@ impl Page {
     /// Bytes of memory it takes, with the counts of those who share it.
     pub fn allocated_bytes(&self) -> usize {
         // The `Rc` puts two counts before it.
-        2 * size_of::<usize>()
-            + size_of::<Page>()
-            + self.bytes.len()
-            + self.large.capacity() * size_of::<Bytes>()
-            + self.large_bytes
+        size_class::of(2 * size_of::<usize>() + size_of::<Page>()) + bytes_of(self.capacities())
+    }
+
+    /// What its memory follows from: without a change of these it stays as it is.
+    #[inline]
+    fn capacities(&self) -> [usize; 3] {
+        [self.bytes.len(), self.large.capacity(), self.large_bytes]
     }
 
     /// Bytes that a record of `len` bytes takes here.
@@ -284,7 +293,7 @@ impl Page {
                 rest[3..][..member.len()].copy_from_slice(member);
             }
             Member::Large(member) => {
-                self.large_bytes += member.len();
+                self.large_bytes += size_class::of(member.len());
                 let place = self.large.iter().position(Bytes::is_empty);
                 let place = place.unwrap_or(self.large.len());
                 if place == self.large.len() {
@@ -306,7 +315,7 @@ impl Page {
     fn remove(&mut self, slot: usize) {
         let len = record_len(self.bytes_of(slot));
         if let Some(at) = self.large_index(slot) {
-            self.large_bytes -= self.large[at].len();
+            self.large_bytes -= size_class::of(self.large[at].len());
             self.large[at] = Bytes::new();
         }
         self.set_offset(slot, FREE | self.free_slot);
@@ -358,8 +367,8 @@ impl Page {
             .sum();
         assert_eq!(records, usize::from(self.record_bytes));
         assert_eq!(self.live_slots().count(), self.len());
-        let large: usize = self.large.iter().map(Bytes::len).sum();
-        assert_eq!(large, self.large_bytes);
+        let large = self.large.iter().map(|bytes| size_class::of(bytes.len()));
+        assert_eq!(large.sum::<usize>(), self.large_bytes);
         let (mut free, mut next) = (0, self.free_slot);
         while next != NO_SLOT {
             free += 1;
@@ -459,14 +468,19 @@ impl Pages {
 
     /// Frees the last page; false if there is none.
     pub fn dismantle(&mut self) -> bool {
-        self.pages.pop().is_some()
+        let Some(page) = self.pages.pop() else {
+            return false;
+        };
+        self.allocated_bytes -= page.map_or(0, |page| page.allocated_bytes());
+        true
     }
 
     /// Bytes of memory taken.
     pub fn allocated_bytes(&self) -> usize {
         self.allocated_bytes
-            + self.pages.capacity() * size_of::<Option<Rc<Page>>>()
-            + (self.unused.capacity() + self.roomy.capacity()) * size_of::<u32>()
+            + size_class::of(self.pages.capacity() * size_of::<Option<Rc<Page>>>())
+            + size_class::of(self.unused.capacity() * size_of::<u32>())
+            + size_class::of(self.roomy.capacity() * size_of::<u32>())
     }
 
     #[inline]
@@ -477,10 +491,13 @@ impl Pages {
     fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Page) -> R) -> R {
         let page = self.pages[at].as_mut().expect("a record's page is there");
         // Before a copy is made: that may be smaller than the original.
-        let before = page.allocated_bytes();
+        let before = page.capacities();
         let page = Rc::make_mut(page);
         let result = change(page);
-        self.allocated_bytes = self.allocated_bytes + page.allocated_bytes() - before;
+        let after = page.capacities();
+        if after != before {
+            self.allocated_bytes = self.allocated_bytes + bytes_of(after) - bytes_of(before);
+        }
         result
     }
 

@@ -22,6 +22,7 @@
 //! of the first child, which is never looked at; counts are exact.
 
 use super::pages::RecordId;
+use crate::value::size_class;
 
 /// Records of a leaf: 1,536 bytes.
 const LEAF_MAX: usize = 127;
@@ -219,6 +220,8 @@ impl Inner {
 struct Nodes<T> {
     nodes: Vec<Option<Box<T>>>,
     unused: Vec<NodeId>,
+    /// Nodes that are there.
+    used: usize,
 }
 
 impl<T> Nodes<T> {
@@ -226,10 +229,12 @@ impl<T> Nodes<T> {
         Nodes {
             nodes: Vec::new(),
             unused: Vec::new(),
+            used: 0,
         }
     }
 
     fn add(&mut self, node: Box<T>) -> NodeId {
+        self.used += 1;
         match self.unused.pop() {
             Some(at) => {
                 self.nodes[at as usize] = Some(node);
@@ -245,13 +250,23 @@ impl<T> Nodes<T> {
     fn remove(&mut self, at: NodeId) -> Box<T> {
         let node = self.nodes[at as usize].take();
         self.unused.push(at);
+        self.used -= 1;
         node.expect("a node is removed once")
     }
 
+    /// Frees the last node; false if there is none.
+    fn dismantle(&mut self) -> bool {
+        let Some(node) = self.nodes.pop() else {
+            return false;
+        };
+        self.used -= usize::from(node.is_some());
+        true
+    }
+
     fn allocated_bytes(&self) -> usize {
-        (self.nodes.len() - self.unused.len()) * size_of::<T>()
-            + self.nodes.capacity() * size_of::<Option<Box<T>>>()
-            + self.unused.capacity() * size_of::<NodeId>()
+        self.used * size_class::of(size_of::<T>())
+            + size_class::of(self.nodes.capacity() * size_of::<Option<Box<T>>>())
+            + size_class::of(self.unused.capacity() * size_of::<NodeId>())
     }
 }
 
@@ -485,7 +500,7 @@ impl Tree {
     /// Frees a few nodes; false if there is none. The tree is of no use afterwards.
     pub fn dismantle(&mut self) -> bool {
         for _ in 0..8 {
-            if self.leaves.nodes.pop().is_none() && self.inners.nodes.pop().is_none() {
+            if !self.leaves.dismantle() && !self.inners.dismantle() {
                 return false;
             }
         }
