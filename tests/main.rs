@@ -18,6 +18,8 @@ mod collections;
 mod cut;
 #[path = "main/databases.rs"]
 mod databases;
+#[path = "main/deaths.rs"]
+mod deaths;
 #[path = "main/disk.rs"]
 mod disk;
 #[path = "main/draws.rs"]

@@ -144,6 +144,8 @@ pub struct Config {
     pub expire_lag_ms_max: u32,
     /// Which event a deadline in the past sends.
     pub expire_past_event: PastEvent,
+    /// The stream that gets an entry for all that expires.
+    pub expired_event_stream: Option<ExpiredStream>,
     /// What holds for the deadlines of keys that begin alike.
     pub expiry_rules: Vec<rules::ExpiryRule>,
     /// Bytes of old values a snapshot may hold back before it gives up.
@@ -213,6 +215,7 @@ impl Default for Config {
             expire_clock: ExpireClock::Monotonic,
             expire_lag_ms_max: 100,
             expire_past_event: PastEvent::Del,
+            expired_event_stream: None,
             expiry_rules: Vec::new(),
             snapshot_backlog_bytes_limit: 12 * MEBIBYTE,
             snapshot_load: SnapshotLoad::Strict,

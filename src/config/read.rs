@@ -1,5 +1,6 @@
 //! How values are read from words, with the errors in the words of Redis, and shown again.
 
+use super::source::quote;
 use super::*;
 
 const RDB_ENDING: &str = ".rdb";
@@ -225,4 +226,58 @@ pub(super) fn print_output_limit(limits: &[OutputLimit; 3], class: usize) -> Str
         "{} {hard_bytes} {soft_bytes} {soft_seconds}",
         OUTPUT_CLASSES[class]
     )
+}
+
+/// Bytes of a value that the stream of what has expired tells if nothing else is said.
+const EXPIRED_VALUE_BYTES: u64 = 256;
+/// The most.
+const EXPIRED_VALUE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// `KEY [MAXLEN N] [VALUE BYTES]`, as several words or as one.
+pub(super) fn expired_stream(args: &[Vec<u8>]) -> Result<Option<ExpiredStream>, String> {
+    let split;
+    let words = match args {
+        [one] => {
+            split = split_line(one).ok_or("unbalanced quotes")?;
+            &split
+        }
+        words => words,
+    };
+    let Some((key, mut options)) = words.split_first() else {
+        return Ok(None);
+    };
+    let mut stream = ExpiredStream {
+        key: key.clone(),
+        len_max: None,
+        value_bytes_max: EXPIRED_VALUE_BYTES,
+    };
+    while let Some((word, rest)) = options.split_first() {
+        let (number, rest) = rest.split_first().ok_or("syntax error")?;
+        let number = str::from_utf8(number)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let number: u64 = number.ok_or("value is not an integer or out of range")?;
+        match word.to_ascii_lowercase().as_slice() {
+            b"maxlen" => stream.len_max = Some(number),
+            b"value" if number <= EXPIRED_VALUE_BYTES_MAX => stream.value_bytes_max = number,
+            b"value" => return Err("value is not an integer or out of range".to_owned()),
+            _ => return Err("syntax error".to_owned()),
+        }
+        options = rest;
+    }
+    Ok(Some(stream))
+}
+
+pub(super) fn print_expired_stream(stream: Option<&ExpiredStream>) -> String {
+    let Some(stream) = stream else {
+        return String::new();
+    };
+    let mut text = quote(&stream.key);
+    if let Some(len) = stream.len_max {
+        text += &format!(" MAXLEN {len}");
+    }
+    if stream.value_bytes_max != EXPIRED_VALUE_BYTES {
+        text += &format!(" VALUE {}", stream.value_bytes_max);
+    }
+    text
 }

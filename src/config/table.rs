@@ -114,6 +114,11 @@ impl Row {
             "client-output-buffer-limit" => (0..OUTPUT_CLASSES.len())
                 .map(|class| line(&print_output_limit(&config.output_limits, class)))
                 .collect(),
+            "expired-event-stream" if config.expired_event_stream.is_some() => {
+                vec![line(&print_expired_stream(
+                    config.expired_event_stream.as_ref(),
+                ))]
+            }
             "expiry-rule" if !config.expiry_rules.is_empty() => config
                 .expiry_rules
                 .iter()
@@ -473,6 +478,14 @@ pub const SETTINGS: &[Setting] = &[
         access: Access::Mutable,
         get: |c| name_of(c.expire_past_event, PAST_EVENTS),
         set: |c, a| choice(a, PAST_EVENTS).map(|v| c.expire_past_event = v),
+    },
+    Setting {
+        name: "expired-event-stream",
+        values: "KEY [MAXLEN N] [VALUE BYTES] or \"\"",
+        help: "A stream in database 0 that gets an entry for each key and hash field that expires.",
+        access: Access::Mutable,
+        get: |c| print_expired_stream(c.expired_event_stream.as_ref()),
+        set: |c, a| expired_stream(a).map(|v| c.expired_event_stream = v),
     },
     Setting {
         name: "expiry-rule",

@@ -37,6 +37,17 @@ pub enum ExpireClock {
     Wall,
 }
 
+/// A stream that gets an entry for all that expires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiredStream {
+    /// Its key, in database 0.
+    pub key: Vec<u8>,
+    /// It is trimmed to about so many entries.
+    pub len_max: Option<u64>,
+    /// So many bytes of a string's value are told.
+    pub value_bytes_max: u64,
+}
+
 /// Which event EXPIRE with a deadline in the past sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PastEvent {

@@ -410,6 +410,9 @@ impl Engine {
     /// Publishes what happened to keys: to WATCH and those who wait first, then as notifications.
     #[inline]
     pub fn publish_changes(&mut self) {
+        if self.keyspace.deaths.are_pending() {
+            self.keyspace.write_deaths(&self.reading);
+        }
         if !self.keyspace.changes.is_empty() {
             self.publish_changes_now();
         }

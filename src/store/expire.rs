@@ -2,6 +2,7 @@
 //! active expiry, whose pace `engine::jobs` sets.
 
 use super::change::Event;
+use super::collection::len_of;
 use super::db::{Db, Filed};
 use super::entry::Slot;
 use super::keyspace::Keyspace;
@@ -86,6 +87,7 @@ impl Keyspace {
             graveyard,
             stats,
             cut,
+            deaths,
             ..
         } = self;
         let expired = match removal {
@@ -104,6 +106,7 @@ impl Keyspace {
             changes.record(db as u16, Event::EXPIRED, slot.key());
             effects.delete(db, slot.key());
             *expired += 1;
+            deaths.note_key(db, slot, now);
             if let Some(deadline) = slot.deadline() {
                 lag.add(removal, now, deadline.0, 1);
             }
@@ -126,6 +129,7 @@ impl Keyspace {
             graveyard,
             stats,
             cut,
+            deaths,
             ..
         } = self;
         let number = dbs[db].cut_number;
@@ -141,24 +145,23 @@ impl Keyspace {
             changes,
             effects,
             lag,
+            deaths,
             expired,
             removal,
             now,
             db,
             is_reported: false,
         };
-        if members::is_dead(&slot, now) {
-            // As of a dead key, a snapshot needs nothing of it.
-            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
-                cut.count_unkept(number, slot);
-                losses.hash(slot);
-            });
-            return;
-        }
+        // Of many fields that each leave an event some are removed at a time.
+        let is_piecemeal = losses.deaths.are_kept()
+            && len_of(&slot).is_some_and(|fields| fields > MEMBERS_PER_STEP);
+        let mut is_dead = members::is_dead(&slot, now);
         let mut is_over = true;
-        if members::may_be_due(&slot, now) {
+        if members::may_be_due(&slot, now) && (!is_dead || is_piecemeal) {
             Db::preserve(cut, number, &slot);
-            let is_named = losses.changes.is_heard(Event::HEXPIRED) || losses.effects.are_heard();
+            let is_named = losses.changes.is_heard(Event::HEXPIRED)
+                || losses.effects.are_heard()
+                || losses.deaths.are_kept();
             let key = if is_named {
                 slot.key().to_vec()
             } else {
@@ -166,8 +169,15 @@ impl Keyspace {
             };
             let gone = |field: &[u8], deadline| losses.field(&key, field, deadline);
             is_over = members::expire(&mut slot, now, MEMBERS_PER_STEP, gone);
+            is_dead = len_of(&slot) == Some(0);
         }
-        if is_over {
+        if is_dead {
+            // As of a dead key, a snapshot needs nothing of it.
+            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
+                cut.count_unkept(number, slot);
+                losses.hash(slot);
+            });
+        } else if is_over {
             dbs[db].file_members(hash, item);
         }
     }

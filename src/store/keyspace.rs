@@ -9,6 +9,7 @@ use rand::rngs::SmallRng;
 use super::change::{Changes, Event};
 use super::collection::Limits;
 use super::db::Db;
+use super::deaths::Deaths;
 use super::effect::Effects;
 use super::entry::{Form, NewValue, Parts, Slot, ValueRef};
 use super::expire::Noted;
@@ -99,6 +100,8 @@ pub struct Keyspace {
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// What has expired, for the stream of such events.
+    pub deaths: Deaths,
     /// Leases on keys that are not there.
     pub(super) fills: Fills,
     /// Rules of expiry.
@@ -142,6 +145,7 @@ impl Keyspace {
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             slid: Cell::default(),
+            deaths: Deaths::default(),
             fills: Fills::default(),
             rules: Rules::default(),
             written: Vec::new(),
@@ -162,6 +166,7 @@ impl Keyspace {
     pub fn reset_stats(&mut self) {
         self.stats = Stats::default();
         self.lag = Lags::default();
+        (self.deaths.written, self.deaths.lost) = (0, 0);
         self.graveyard.reset_stats();
     }
 

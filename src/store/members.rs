@@ -16,7 +16,8 @@
 //! Not here: when to look for due fields (`engine::jobs`).
 
 use super::change::{Changes, Event};
-use super::collection::hash_of;
+use super::collection::{for_each_element, hash_of};
+use super::deaths::Deaths;
 use super::effect::Effects;
 use super::entry::{Form, NewValue, Slot, ValueRef};
 use super::entry_mut::EntryMut;
@@ -24,8 +25,8 @@ use super::lag::{Lags, Removal};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
 use crate::expiry::{ALL_LIVE, Deadline, is_due};
-use crate::value::Value;
 use crate::value::hash::{self, HashRef};
+use crate::value::{Kind, Value};
 
 /// Fields looked at between two readings of the clock.
 pub const MEMBERS_PER_STEP: usize = 512;
@@ -105,6 +106,8 @@ pub struct Losses<'a> {
     pub changes: &'a mut Changes,
     /// The log of effects.
     pub effects: &'a mut Effects,
+    /// The stream of what has expired.
+    pub deaths: &'a mut Deaths,
     /// How late they are removed.
     pub lag: &'a mut Lags,
     /// How many there were.
@@ -126,6 +129,8 @@ impl Losses<'_> {
             .record(self.db, [b"HDEL".as_slice(), key, field]);
         *self.expired += 1;
         self.lag.add(self.removal, self.now, deadline.0, 1);
+        let what = (Kind::Hash, key, field);
+        self.deaths.note_element(self.db, what, deadline, self.now);
         self.report(key);
     }
 
@@ -138,6 +143,14 @@ impl Losses<'_> {
         *self.expired += fields;
         if let Some(first) = hash.soonest() {
             self.lag.add(self.removal, self.now, first.0, fields);
+        }
+        if self.deaths.are_kept() {
+            for_each_element(slot, |strings, deadline| {
+                if let Some(deadline) = deadline {
+                    let what = (Kind::Hash, slot.key(), strings[0].as_bytes());
+                    self.deaths.note_element(self.db, what, deadline, self.now);
+                }
+            });
         }
         self.report(slot.key());
         self.effects.delete(self.db, slot.key());

@@ -37,6 +37,7 @@ pub mod keyspace;
 
 pub mod live;
 
+pub mod deaths;
 pub mod expire;
 pub mod fills;
 pub mod members;

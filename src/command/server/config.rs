@@ -18,6 +18,8 @@ use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::collection::Limits;
+use crate::store::entry::Slot;
+use crate::value::Kind;
 use crate::value::glob;
 
 use crate::config::{
@@ -157,6 +159,8 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
     engine.keyspace.sparse_bytes_max = engine.config.hll_sparse_bytes_max as usize;
     engine.keyspace.limits = Limits::new(&engine.config);
+    let stream = engine.config.expired_event_stream.clone();
+    engine.keyspace.deaths.set_target(stream);
     engine.keyspace.set_rules(&engine.config.expiry_rules);
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }
@@ -190,6 +194,7 @@ fn config_set(
     let is_local = engine.sessions[caller.session].is_local();
     let before = engine.config.clone();
     let result = set(&mut engine.config, args, is_local).and_then(|names| {
+        check_stream(engine)?;
         let Engine {
             config,
             reconfigure,
@@ -219,6 +224,21 @@ fn config_set(
     clients.into_iter().for_each(|key| engine.limit_output(key));
     caller.reply().ok();
     Ok(())
+}
+
+/// Whether what expires can be written where the settings want it.
+fn check_stream(engine: &mut Engine) -> Result<(), SetError> {
+    let Some(stream) = &engine.config.expired_event_stream else {
+        return Ok(());
+    };
+    let live = engine.keyspace.live(0, &engine.reading);
+    match live.peek(&stream.key).map(Slot::kind) {
+        None | Some(Kind::Stream) => Ok(()),
+        Some(_) => Err(SetError::failed(
+            "expired-event-stream",
+            "the key holds something else than a stream",
+        )),
+    }
 }
 
 /// The error for a name that no setting has, quoted as the client sent it.

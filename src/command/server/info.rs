@@ -495,6 +495,8 @@ pub fn expiry_figures(engine: &mut Engine) -> Vec<(String, String)> {
     for ((name, _), count) in SPANS.iter().zip(due) {
         add(&format!("keys_due_within_{name}"), &count);
     }
+    add("expired_events_written", &space.deaths.written);
+    add("expired_events_lost", &space.deaths.lost);
     let nearest = space.nearest_deadline(now);
     let in_ms = |at: Option<UnixMillis>| at.map_or(-1, |at| at.since(now));
     add(

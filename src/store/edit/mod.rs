@@ -112,6 +112,7 @@ impl Live<'_> {
             effects,
             lag,
             stats,
+            deaths,
             member_ahead,
             ..
         } = &mut *self.space;
@@ -128,6 +129,7 @@ impl Live<'_> {
                 changes,
                 effects,
                 lag,
+                deaths,
                 expired: &mut stats.fields_expired_lazily,
                 removal: Removal::Lazy,
                 now: self.reading.now,

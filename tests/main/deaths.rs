@@ -1,0 +1,196 @@
+//! Events of expiry that last: a stream that gets an entry for all that expires.
+
+use std::collections::BTreeMap;
+
+use crate::sim::{START, Sim, TempDir};
+
+/// The entries of a stream in RESP2, each as its fields with their values.
+fn entries(sim: &mut Sim, key: &str) -> Vec<BTreeMap<String, String>> {
+    let reply = sim.run(&format!("xrange {key} - +"));
+    let words: Vec<&str> = reply
+        .split(' ')
+        .filter(|word| !word.starts_with('$'))
+        .collect();
+    let mut found = Vec::new();
+    // One of two entries begins as an entry does.
+    let parts = words
+        .split(|word| *word == "*2")
+        .filter(|part| part.len() > 2);
+    for part in parts {
+        // The id, the number of strings, and these.
+        let strings = part[2..].iter().take_while(|word| !word.starts_with('*'));
+        let strings: Vec<String> = strings.map(|word| word.to_string()).collect();
+        let pairs = strings
+            .chunks_exact(2)
+            .map(|pair| (pair[0].clone(), pair[1].clone()));
+        found.push(pairs.collect());
+    }
+    found
+}
+
+fn entry(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let pairs = pairs
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    pairs.collect()
+}
+
+#[test]
+fn all_that_expires_leaves_an_entry_in_order() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream deaths => +OK\nset a one px 10 => +OK");
+    sim.script("rpush b x => :1\npexpire b 20 => :1\nhset h f 1 g 2 => :2");
+    sim.script("hpexpire h 30 fields 1 f => *1 :1\nselect 3 => +OK\nset c v px 40 => +OK");
+    for _ in 0..60 {
+        sim.advance(1);
+    }
+    sim.script("select 0 => +OK");
+    let mut found = entries(&mut sim, "deaths");
+    for entry in &mut found {
+        let lag = entry.remove("lag").expect("a lag");
+        assert!(
+            lag.parse::<i64>().is_ok_and(|ms| (0..=18).contains(&ms)),
+            "{lag}"
+        );
+    }
+    let at = |ms: i64| (START + ms).to_string();
+    let of = |key, db, kind, ty, ms: &str, last: (&str, &str)| {
+        let rest = [
+            ("key", key),
+            ("db", db),
+            ("kind", kind),
+            ("type", ty),
+            ("deadline", ms),
+            last,
+        ];
+        entry(&rest)
+    };
+    let expected = [
+        of("a", "0", "key", "string", &at(10), ("value", "one")),
+        of("h", "0", "field", "hash", &at(30), ("field", "f")),
+        of("c", "3", "key", "string", &at(40), ("value", "v")),
+    ];
+    let found: Vec<_> = found
+        .into_iter()
+        .filter(|entry| entry["key"] != "b")
+        .collect();
+    assert_eq!(found, expected);
+    assert!(
+        sim.run("info expiry")
+            .contains("expired_events_written:4 expired_events_lost:0")
+    );
+    sim.engine.keyspace.check();
+}
+
+#[test]
+fn what_a_command_meets_leaves_its_entry_too() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream \"deaths VALUE 3\" => +OK\nexpiry pause => +OK");
+    sim.script("set a abcdef px 10 => +OK\nhset h f 1 => :1\nhpexpire h 5 fields 1 f => *1 :1");
+    sim.script("+17\nget a => $-1\nhget h f => $-1\nget a => $-1");
+    let found = entries(&mut sim, "deaths");
+    assert_eq!(found.len(), 2);
+    assert_eq!((&*found[0]["value"], &*found[0]["lag"]), ("abc", "7"));
+    assert_eq!((&*found[1]["field"], &*found[1]["lag"]), ("f", "12"));
+    // In a transaction, and what a write meets.
+    sim.script("set b v px 1 => +OK\n+1\nmulti => +OK\nset b w => +QUEUED\nxlen deaths => +QUEUED");
+    sim.expect("exec", "*2 +OK :3");
+    // Who waits for the stream is woken.
+    let reader = sim.connect();
+    sim.run_as(reader, "xread block 0 streams deaths $");
+    sim.script("set c v px 1 => +OK\n+1\nget c => $-1");
+    assert!(sim.received(reader).contains("$1 c"));
+}
+
+#[test]
+fn every_field_of_a_dead_hash_leaves_an_entry() {
+    let mut sim = Sim::new();
+    sim.expect("config set expired-event-stream deaths", "+OK");
+    for i in 0..2_000 {
+        sim.run(&format!("hsetex h px 1000 fields 1 f{i} v"));
+    }
+    sim.script("hsetex s px 1000 fields 3 a 1 b 2 c 3 => :1");
+    for _ in 0..60 {
+        sim.advance(20);
+    }
+    sim.script("exists h s => :0\nxlen deaths => :2003");
+    let found = entries(&mut sim, "deaths");
+    let fields: std::collections::BTreeSet<&String> = found.iter().map(|e| &e["field"]).collect();
+    assert_eq!(fields.len(), 2_003);
+    sim.engine.keyspace.check();
+}
+
+#[test]
+fn every_key_leaves_one_entry_however_many_there_are() {
+    let mut sim = Sim::new();
+    sim.expect(
+        "config set expired-event-stream \"deaths MAXLEN 500\"",
+        "+OK",
+    );
+    for i in 0..5_000 {
+        sim.run(&format!("set k{i} v px {}", 100 + i % 400));
+    }
+    for _ in 0..60 {
+        sim.advance(10);
+        if sim.engine.keyspace.db(0).index.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(sim.engine.keyspace.deaths.written, 5_000);
+    let len: i64 = sim.run("xlen deaths")[1..].parse().expect("a number");
+    assert!((500..=600).contains(&len), "{len}");
+    assert_eq!(sim.engine.keyspace.lag.of_both().removals(), 5_000);
+}
+
+#[test]
+fn a_stream_that_cannot_take_events_has_them_counted() {
+    let mut sim = Sim::new();
+    sim.script("rpush l a => :1");
+    let why = "the key holds something else than a stream";
+    let refused = format!(
+        "-ERR CONFIG SET failed (possibly related to argument 'expired-event-stream') - {why}"
+    );
+    sim.expect("config set expired-event-stream l", &refused);
+    sim.script("config get expired-event-stream => *2 $20 expired-event-stream $0 ");
+    sim.script("config set expired-event-stream s => +OK\nset s v => +OK\nset k v px 5 => +OK");
+    sim.advance(30);
+    assert!(
+        sim.run("info expiry")
+            .contains("expired_events_written:0 expired_events_lost:1")
+    );
+    sim.script("del s => :1\nset k v px 5 => +OK");
+    sim.advance(30);
+    sim.script("xlen s => :1\nconfig resetstat => +OK");
+    assert!(
+        sim.run("info expiry")
+            .contains("expired_events_written:0 expired_events_lost:0")
+    );
+    // Off, it costs nothing and writes nothing.
+    sim.script("config set expired-event-stream \"\" => +OK\nset k v px 5 => +OK");
+    sim.advance(30);
+    sim.script("xlen s => :1");
+    for (value, why) in [
+        ("s maxlen", "syntax error"),
+        ("s maxlen x", "value is not an integer or out of range"),
+        ("s value 1048577", "value is not an integer or out of range"),
+        ("s foo 5", "syntax error"),
+    ] {
+        let reply = sim.ask(&[b"config", b"set", b"expired-event-stream", value.as_bytes()]);
+        let reply = String::from_utf8_lossy(&reply).into_owned();
+        assert!(reply.contains(why), "{reply}");
+    }
+}
+
+/// The stream that dies itself is one more event, in the stream that is made then.
+#[test]
+fn a_stream_with_a_deadline_reports_its_own_end() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("config set expired-event-stream s => +OK\nset k v px 5 => +OK");
+    sim.advance(30);
+    sim.script("pexpire s 10 => :1");
+    sim.advance(40);
+    let found = entries(&mut sim, "s");
+    assert_eq!(found.len(), 1);
+    assert_eq!((&*found[0]["key"], &*found[0]["type"]), ("s", "stream"));
+}
