@@ -15,7 +15,7 @@ use super::memory::Reclaim;
 use super::persistence::Persistence;
 use super::session::{Closing, Session, SessionKey};
 use crate::clock::{Clock, Reading};
-use crate::config::Config;
+use crate::config::{Config, ExpireClock};
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::pacing::{Pacer, REFILE_MS, SLICE_US};
 use crate::store::db::Filed;
@@ -114,6 +114,8 @@ fn is_idle_too_long(session: &Session, now_ms: u64, timeout_ms: u64) -> bool {
     }
 }
 
+/// How often an idle server with deadlines looks at the wall clock, in ms.
+const WALL_CLOCK_SEEN_MS: u64 = 1_000;
 /// How often an idle server collects garbage of scripts, in ms.
 const GARBAGE_STEP_MS: u64 = 5;
 
@@ -121,12 +123,14 @@ impl Engine {
     /// Runs the jobs for one slice. `is_idle`: the poll came back empty.
     pub fn run_jobs(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         self.reading = clock.read();
+        self.keyspace.follow_wall(&self.reading);
         let start_us = self.reading.monotonic_us;
         let until_us = start_us + SLICE_US;
         let is_over = |until_ms: u64| until_ms <= start_us / 1000;
         if self.expiry_paused_until_ms.is_some_and(is_over) {
             self.resume_expiry();
         }
+        self.shift_slice(clock, until_us);
         self.expire_slice(clock, is_idle);
         self.keyspace.settle_schedule();
         self.publish_changes();
@@ -155,6 +159,17 @@ impl Engine {
         if now_ms >= self.jobs.housekept_ms + self.housekeeping_ms() {
             self.jobs.housekept_ms = now_ms;
             self.housekeep(now_ms);
+        }
+    }
+
+    /// Moves deadlines that follow the wall clock, after that was set.
+    fn shift_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
+        while self.keyspace.is_shifting() {
+            self.keyspace.shift_step();
+            self.reading = clock.read();
+            if self.reading.monotonic_us >= until_us {
+                break;
+            }
         }
     }
 
@@ -350,7 +365,8 @@ impl Engine {
     /// How long the loop may sleep, in ms: until a bucket of the index ends, a pause ends, or
     /// housekeeping has something to look after. None: until something arrives.
     pub fn next_wakeup_ms(&self) -> Option<u64> {
-        if !self.ready.is_empty() || !self.keyspace.graveyard.is_empty() {
+        let has_work = !self.keyspace.graveyard.is_empty() || self.keyspace.is_shifting();
+        if !self.ready.is_empty() || has_work {
             return Some(0);
         }
         let now_ms = self.reading.monotonic_us / 1000;
@@ -362,11 +378,16 @@ impl Engine {
             sooner(until_ms.saturating_sub(now_ms));
         }
         if self.collects() {
-            if let Some(at) = self.keyspace.next_activation() {
+            let expiry = [
+                self.keyspace.next_activation(),
+                self.keyspace.next_of_active(),
+            ];
+            for at in expiry.into_iter().flatten() {
                 sooner(at.since(self.reading.now).max(0) as u64);
-            }
-            if let Some(at) = self.keyspace.next_of_active() {
-                sooner(at.since(self.reading.now).max(0) as u64);
+                if self.config.expire_clock == ExpireClock::Monotonic {
+                    // Somebody must see that the wall clock was set.
+                    sooner(WALL_CLOCK_SEEN_MS);
+                }
             }
         }
         for ms in [

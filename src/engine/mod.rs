@@ -373,6 +373,7 @@ impl Engine {
     pub fn tell_time(&mut self, clock: &mut (impl Clock + ?Sized)) {
         if self.busy.is_none() {
             self.reading = clock.read();
+            self.keyspace.follow_wall(&self.reading);
         }
     }
 

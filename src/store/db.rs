@@ -18,7 +18,7 @@ use super::preimages::Cut;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, Filing, ItemRef, Refile, Strata};
-use crate::expiry::{ALL_LIVE, Term, is_due};
+use crate::expiry::{ALL_LIVE, Basis, Deadline, Term, is_due};
 
 /// What happens to a deadline when a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,10 @@ pub struct Db {
     pub index: Strata,
     /// Hashes with volatile fields, by a deadline that no field's is before.
     pub members: Strata,
+    /// The era of the wall clock in which deadlines are given now.
+    pub era: bool,
+    /// By how much deadlines of the former era that were given as moments are moved, in ms.
+    pub shift_ms: i64,
     /// The number this database had when the running snapshot was cut; none if it began later.
     pub cut_number: Option<u16>,
 }
@@ -76,6 +80,8 @@ impl Db {
             table,
             index: Strata::new(now),
             members: Strata::new(now),
+            era: false,
+            shift_ms: 0,
             cut_number: None,
         }
     }
@@ -107,10 +113,7 @@ impl Db {
 
     /// Adds a key that is not there.
     pub fn insert(&mut self, hash: u64, parts: Parts<'_>, term: Option<Term>) {
-        let expiry = term.map(|term| {
-            let item = self.index.insert(hash, Filing::from(term));
-            Expiry::new(term, item)
-        });
+        let expiry = term.map(|term| self.file(hash, term));
         self.table
             .insert(hash, Slot::new(hash, Parts { expiry, ..parts }));
     }
@@ -118,9 +121,17 @@ impl Db {
     /// Adds an entry made elsewhere under its own deadlines; its back-references are renewed.
     pub fn insert_slot(&mut self, hash: u64, mut slot: Slot) {
         if let Some(expiry) = slot.expiry() {
-            let term = expiry.term();
-            let item = self.index.insert(hash, Filing::from(term));
-            slot.set_expiry(Some(Expiry::new(term, item)));
+            let mut new = Expiry {
+                slid_ms: 0,
+                ..expiry
+            };
+            if new.basis == Basis::Absolute && new.era != self.era {
+                // Where it goes deadlines may have been moved already.
+                new.deadline = Deadline(new.deadline.0.plus(self.shift_ms));
+            }
+            new.era = self.era;
+            new.item = self.index.insert(hash, new.filing());
+            slot.set_expiry(Some(new));
         }
         if let Some((deadline, _)) = members::filed(&slot) {
             let item = self.members.insert(hash, deadline);
@@ -154,13 +165,15 @@ impl Db {
                 self.index.remove(old.item, old.filing());
                 None
             }
-            (None, Ttl::At(term)) => {
-                let item = self.index.insert(hash, Filing::from(term));
-                Some(Expiry::new(term, item))
-            }
-            (Some(old), Ttl::At(term)) => {
-                let item = self.index.change(old.item, old.filing(), term);
-                Some(Expiry::new(term, item))
+            (old, Ttl::At(term)) => {
+                let item = match old {
+                    Some(old) => self.index.change(old.item, old.filing(), term),
+                    None => self.index.insert(hash, Filing::from(term)),
+                };
+                Some(Expiry {
+                    era: self.era,
+                    ..Expiry::new(term, item)
+                })
             }
         };
         let parts = Parts { expiry, ..parts };
@@ -225,13 +238,15 @@ impl Db {
                 self.index.remove(old.item, old.filing());
                 slot.set_expiry(None);
             }
-            (None, Some(term)) => {
-                let item = self.index.insert(hash, Filing::from(term));
-                slot.set_expiry(Some(Expiry::new(term, item)));
-            }
-            (Some(old), Some(term)) => {
-                let item = self.index.change(old.item, old.filing(), term);
-                slot.set_expiry(Some(Expiry::new(term, item)));
+            (old, Some(term)) => {
+                let item = match old {
+                    Some(old) => self.index.change(old.item, old.filing(), term),
+                    None => self.index.insert(hash, Filing::from(term)),
+                };
+                slot.set_expiry(Some(Expiry {
+                    era: self.era,
+                    ..Expiry::new(term, item)
+                }));
             }
         }
     }
@@ -330,7 +345,38 @@ impl Db {
         }
         self.index.change(item, expiry.filing(), term);
         let item = self.index.refile(item, term);
-        slot.set_expiry(Some(Expiry::new(term, item)));
+        slot.set_expiry(Some(Expiry {
+            item,
+            slid_ms: 0,
+            soft: term.soft,
+            ..expiry
+        }));
+    }
+
+    /// Moves the deadline of a key that was given as a moment before the wall clock was set.
+    pub fn shift(&mut self, (item, hash): (ItemRef, u64)) {
+        let is_it = |slot: &Slot| slot.item() == Some(item);
+        let Some(mut slot) = self.table.find_by_mut(hash, is_it) else {
+            return;
+        };
+        let Some(old) = slot.expiry() else {
+            return;
+        };
+        let mut new = Expiry {
+            deadline: Deadline(old.deadline.0.plus(self.shift_ms)),
+            slid_ms: 0,
+            era: self.era,
+            ..old
+        };
+        new.item = self.index.change(item, old.filing(), new.filing());
+        slot.set_expiry(Some(new));
+    }
+
+    fn file(&mut self, hash: u64, term: Term) -> Expiry {
+        Expiry {
+            era: self.era,
+            ..Expiry::new(term, self.index.insert(hash, Filing::from(term)))
+        }
     }
 
     /// Checks that index and table agree; for tests.

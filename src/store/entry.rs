@@ -13,10 +13,10 @@
 //! shape   7....4 3    2    1        0
 //!         form   LONG WIDE VOLATILE BOXED
 //!
-//! expiry  0-5 deadline, ms: bits 45..0 of 48; 46 is free; 47 is set if it was given as a moment
+//! expiry  0-5 deadline, ms: bits 45..0 of 48; 47 is set if it was given as a moment, 46 its era
 //!         6-9 back-reference into the index                                      (10 bytes)
 //!         0-7 deadline, ms  8-13 sliding span, ms, or zero  14 flags: 0 given as a moment, 1 soft,
-//!         15-20 how far the deadline has slid, ms           2 stale, and reported
+//!         15-20 how far the deadline has slid, ms           2 stale, and reported, 3 era
 //!         21-24 back-reference                                                   (long, 25 bytes)
 //!         If soft: 8-13 how long before it the soft deadline is, 15-20 how long before it the
 //!         lease ends
@@ -77,11 +77,13 @@ const SLID_AT: usize = FLAGS_AT + 1;
 const FLAG_ABSOLUTE: u8 = 1 << 0;
 const FLAG_SOFT: u8 = 1 << 1;
 const FLAG_TOLD: u8 = 1 << 2;
+const FLAG_ERA: u8 = 1 << 3;
 /// A deadline from here on, or before the epoch, takes the long form.
 const FAR_MS: i64 = 1 << 46;
 const DEADLINE_MASK: u64 = FAR_MS as u64 - 1;
 /// In the upper two bytes of a short deadline.
 const ABSOLUTE: u16 = 1 << 15;
+const ERA: u16 = 1 << 14;
 /// Entries are aligned to so many bytes, which is what any allocation is aligned to.
 const ALIGN: usize = 8;
 const ALIGN_BITS: u32 = ALIGN.trailing_zeros();
@@ -201,6 +203,8 @@ pub struct Expiry {
     pub item: ItemRef,
     /// Whether the deadline was given as a span from then on or as a moment.
     pub basis: Basis,
+    /// Which of two eras of the wall clock the deadline belongs to: each begins when that is set.
+    pub era: bool,
     /// The span of a key whose deadline moves when it is used, in ms: at least one, and at most
     /// [`SLIDING_MS_MAX`].
     pub sliding_ms: Option<u64>,
@@ -216,6 +220,7 @@ impl Expiry {
             slid_ms: 0,
             item,
             basis: term.basis,
+            era: false,
             sliding_ms: term.sliding_ms,
             soft: term.soft,
         }
@@ -465,6 +470,7 @@ unsafe fn write_expiry(at: *mut u8, shape: u8, expiry: Expiry) {
         if shape & LONG != 0 {
             at.cast::<u64>().write_unaligned(ms);
             let mut flags = if is_absolute { FLAG_ABSOLUTE } else { 0 };
+            flags |= if expiry.era { FLAG_ERA } else { 0 };
             let (mut span, mut way) = (expiry.sliding_ms.unwrap_or(0), expiry.slid_ms);
             if let Some(soft) = expiry.soft {
                 assert!(expiry.sliding_ms.is_none() && soft.before_ms > 0);
@@ -476,7 +482,7 @@ unsafe fn write_expiry(at: *mut u8, shape: u8, expiry: Expiry) {
             at.add(FLAGS_AT).write(flags);
             write_u48(at.add(SLID_AT), way);
         } else {
-            let flags = if is_absolute { ABSOLUTE } else { 0 };
+            let flags = if is_absolute { ABSOLUTE } else { 0 } | if expiry.era { ERA } else { 0 };
             write_u48(at, ms | u64::from(flags) << 32);
         }
         at.add(item_at(shape))
@@ -726,6 +732,23 @@ impl Slot {
         })
     }
 
+    /// The era of the wall clock that the deadline of a volatile key belongs to.
+    pub fn era(&self) -> bool {
+        let shape = self.shape();
+        if shape & VOLATILE == 0 {
+            return false;
+        }
+        // SAFETY: a volatile entry has its expiry just behind the header.
+        unsafe {
+            let at = self.at().add(header_bytes(shape));
+            if shape & LONG != 0 {
+                at.add(FLAGS_AT).read() & FLAG_ERA != 0
+            } else {
+                at.add(4).cast::<u16>().read_unaligned() & ERA != 0
+            }
+        }
+    }
+
     /// The span of a key whose deadline moves when it is used, in ms.
     pub fn sliding_ms(&self) -> Option<u64> {
         const BOTH: u8 = VOLATILE | LONG;
@@ -813,6 +836,7 @@ impl Slot {
             slid_ms: self.slid_ms(),
             item: self.item()?,
             basis: self.basis()?,
+            era: self.era(),
             sliding_ms: self.sliding_ms(),
             soft: self.soft(),
         })

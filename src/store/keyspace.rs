@@ -21,6 +21,7 @@ use super::preimages::Cut;
 use super::restate;
 use super::rules::Rules;
 use super::schedule::Schedule;
+use super::shift::Shift;
 use super::table::Table;
 use crate::clock::{Reading, UnixMillis};
 use crate::config::rules::ExpiryRule;
@@ -100,6 +101,8 @@ pub struct Keyspace {
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Deadlines that follow the wall clock.
+    pub(super) shift: Shift,
     /// What has expired, for the stream of such events.
     pub deaths: Deaths,
     /// Leases on keys that are not there.
@@ -145,6 +148,7 @@ impl Keyspace {
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             slid: Cell::default(),
+            shift: Shift::new(0),
             deaths: Deaths::default(),
             fills: Fills::default(),
             rules: Rules::default(),
@@ -269,7 +273,8 @@ impl Keyspace {
 
     /// Empties a database. What it held is freed later, piece by piece.
     pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
-        let empty = Db::new(Table::new(self.placement), now);
+        let mut empty = Db::new(Table::new(self.placement), now);
+        (empty.era, empty.shift_ms) = (self.dbs[db].era, self.dbs[db].shift_ms);
         let old = std::mem::replace(&mut self.dbs[db], empty);
         self.fills.clear(db);
         self.schedule.note(db);
@@ -286,6 +291,9 @@ impl Keyspace {
     /// Exchanges two databases, index and all.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
+        if self.is_shifting() {
+            self.look_at_all();
+        }
         for at in [a, b] {
             self.fills.clear(at);
             self.schedule.note(at);

@@ -46,6 +46,7 @@ pub mod collection;
 pub mod edit;
 pub mod restate;
 pub mod rules;
+pub mod shift;
 
 pub mod forecast;
 pub mod lag;

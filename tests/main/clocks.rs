@@ -6,7 +6,7 @@ use mayfly::config::{Config, NotifyFlags};
 use mayfly::engine::session::SessionKey;
 use mayfly::engine::{Engine, Origin};
 
-use crate::sim::{START, Sim};
+use crate::sim::{START, Sim, TempDir};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -203,4 +203,121 @@ fn with_the_wall_clock_a_step_back_lengthens_ttls() {
     sim.advance(3_000);
     assert_eq!(sim.deaths(), 1);
     sim.expect("dbsize", ":0");
+}
+
+/// What was given as a moment follows the wall clock when that is set, and what was given as a span
+/// does not, however either was given.
+#[test]
+fn moments_follow_the_wall_clock_and_spans_do_not() {
+    for step_ms in [HOUR_MS, -HOUR_MS, 1_000, -5_000] {
+        let mut sim = Sim::new();
+        let at = START + 2 * HOUR_MS;
+        for request in [
+            format!("set pxat v pxat {at}"),
+            format!("set exat v exat {}", at / 1_000),
+            format!("msetex 1 soft v pxat {at} soft {}", at - 10_000),
+            format!("set sliding v pxat {at} sliding 5000"),
+            "set ex v ex 7200".to_owned(),
+            "set px v px 7200000 sliding".to_owned(),
+            "set both v ex 10".to_owned(),
+            format!("pexpireat both {at}"),
+            "set other v".to_owned(),
+            format!("expireat other {}", at / 1_000),
+            "expire other 7200".to_owned(),
+        ] {
+            let reply = sim.run(&request);
+            assert!(!reply.starts_with('-'), "{request}: {reply}");
+        }
+        sim.clock.step_wall_ms(step_ms);
+        sim.advance(0);
+        assert!(!sim.engine.keyspace.is_shifting());
+        sim.engine.keyspace.check();
+        let left = 2 * HOUR_MS - step_ms;
+        for key in ["pxat", "exat", "soft", "sliding", "both"] {
+            sim.expect(&format!("pttl {key}"), &format!(":{left}"));
+            sim.expect(&format!("pexpiretime {key}"), &format!(":{at}"));
+        }
+        for key in ["ex", "px", "other"] {
+            sim.expect(&format!("pttl {key}"), &format!(":{}", 2 * HOUR_MS));
+        }
+        sim.expect(
+            "getsoft soft",
+            &format!("*3 $1 v $5 fresh :{}", left - 10_000),
+        );
+        // What is given since, and what is copied, is moved no second time.
+        sim.run(&format!("set new v pxat {at}"));
+        sim.script("copy pxat copy => :1\nrename exat renamed => +OK");
+        sim.clock.step_wall_ms(HOUR_MS / 2);
+        sim.advance(0);
+        for key in ["pxat", "new", "copy", "renamed"] {
+            sim.expect(&format!("pexpiretime {key}"), &format!(":{at}"));
+        }
+        sim.engine.keyspace.check();
+        let left = left - HOUR_MS / 2;
+        sim.clock.advance_ms(left as u64 - 1);
+        sim.script("exists pxat new copy renamed soft both => :6\n+1");
+        sim.script("exists pxat new copy renamed soft both => :0");
+    }
+}
+
+/// A file that was loaded while the clock was slow: when that is noticed, its keys have what they
+/// should have had.
+#[test]
+fn what_was_loaded_by_a_slow_clock_is_put_right() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("set k v ex 10800 => +OK\nsave => +OK");
+    let config = sim.engine.config.clone();
+    let mut late = Sim::with(config, 2);
+    late.clock.step_wall_ms(-2 * HOUR_MS);
+    late.advance(0);
+    late.engine.load_now().expect("a snapshot");
+    late.expect("pttl k", &format!(":{}", 5 * HOUR_MS));
+    late.clock.step_wall_ms(2 * HOUR_MS);
+    late.advance(0);
+    late.expect("pttl k", &format!(":{}", 3 * HOUR_MS));
+    late.engine.keyspace.check();
+}
+
+/// Deadlines are moved in steps; those of keys that change meanwhile, too, and none twice.
+#[test]
+fn keys_that_change_while_deadlines_move() {
+    let mut sim = Sim::new();
+    let at = START + 10 * HOUR_MS;
+    for i in 0..20_000 {
+        sim.run(&format!("set k{i} v pxat {at}"));
+    }
+    sim.clock.cost_us = 100;
+    let mut seed = 1_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    let mut steps = 0;
+    for step_ms in [HOUR_MS, -2 * HOUR_MS, 3 * HOUR_MS] {
+        sim.clock.step_wall_ms(step_ms);
+        for round in 0..10_000 {
+            sim.engine.run_jobs(&mut sim.clock, false);
+            if !sim.engine.keyspace.is_shifting() && round > 0 {
+                break;
+            }
+            steps += 1;
+            let (one, other) = (random(20_000), random(20_000));
+            sim.run(&format!("set k{one} v pxat {at}"));
+            sim.run(&format!("copy k{other} k{} replace", random(20_000)));
+            sim.run(&format!("rename k{} k{other}", random(20_000)));
+            sim.run(&format!("append k{} x", random(20_000)));
+            sim.run(&format!("del k{}", random(20_000)));
+        }
+        sim.engine.keyspace.check();
+    }
+    assert!(steps > 10, "{steps}");
+    sim.clock.cost_us = 0;
+    let offset_ms = sim.clock.read().wall_offset_ms;
+    assert!(sim.engine.keyspace.db(0).index.len() > 10_000);
+    sim.engine.keyspace.db(0).table.for_each(|slot| {
+        if let Some(deadline) = slot.deadline() {
+            assert_eq!(deadline.0.0 + offset_ms, at);
+        }
+    });
 }

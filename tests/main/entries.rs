@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use mayfly::clock::UnixMillis;
 use mayfly::expiry::index::ItemRef;
-use mayfly::expiry::{Basis, Deadline, SLIDING_MS_MAX, Term};
+use mayfly::expiry::{Basis, Deadline, SLIDING_MS_MAX, Soft, Term};
 use mayfly::store::entry::{
     Expiry, Form, INLINE_MAX, NewValue, Parts, SMALL_MAX, Slot, ValueRef, tag,
 };
@@ -83,11 +83,20 @@ impl<'a> Bytewise<'a> {
             1 => Some(SLIDING_MS_MAX),
             _ => None,
         };
+        let soft = (sliding_ms.is_none() && self.byte() % 3 == 0).then(|| Soft {
+            before_ms: 1 + u64::from(self.byte()),
+            is_told: self.byte().is_multiple_of(2),
+            lease_before_ms: u64::from(self.byte()) << 32,
+        });
         let term = Term {
             sliding_ms,
+            soft,
             ..Term::new(Deadline(UnixMillis(ms)), basis)
         };
-        Some(Expiry::new(term, item))
+        Some(Expiry {
+            era: self.byte().is_multiple_of(2),
+            ..Expiry::new(term, item)
+        })
     }
 
     fn entry(&mut self) -> EntryTwin {
