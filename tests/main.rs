@@ -22,6 +22,8 @@ mod databases;
 mod deaths;
 #[path = "main/disk.rs"]
 mod disk;
+#[path = "main/documents.rs"]
+mod documents;
 #[path = "main/draws.rs"]
 mod draws;
 #[path = "main/effects.rs"]

@@ -83,7 +83,7 @@ impl<'a> Bytewise<'a> {
             1 => Some(SLIDING_MS_MAX),
             _ => None,
         };
-        let soft = (sliding_ms.is_none() && self.byte() % 3 == 0).then(|| Soft {
+        let soft = (sliding_ms.is_none() && self.byte().is_multiple_of(3)).then(|| Soft {
             before_ms: 1 + u64::from(self.byte()),
             is_told: self.byte().is_multiple_of(2),
             lease_before_ms: u64::from(self.byte()) << 32,
