@@ -31,6 +31,7 @@ import array
 import contextlib
 import csv
 import glob
+import hashlib
 import json
 import math
 import multiprocessing
@@ -1041,6 +1042,49 @@ STREAM_REQUESTS = [
 ]
 
 
+SCRIPT_ONE = "return 1"
+SCRIPT_GET = "return redis.call('GET', KEYS[1])"
+SCRIPT_BUCKET = (
+    "local old = redis.call('HMGET', KEYS[1], 'time', 'tokens') "
+    "local tokens, time, now = tonumber(old[2]) or 100, tonumber(old[1]) or 0, tonumber(ARGV[1]) "
+    "tokens = math.min(100, tokens + math.max(0, now - time) * 0.1) "
+    "local allowed = 0 "
+    "if tokens >= 1 then tokens = tokens - 1 allowed = 1 end "
+    "redis.call('HSET', KEYS[1], 'time', now, 'tokens', tokens) "
+    "redis.call('PEXPIRE', KEYS[1], 60000) "
+    "return {allowed, tostring(tokens)}"
+)
+SCRIPT_LIBRARY = (
+    "#!lua name=bench\n"
+    "redis.register_function('one', function(KEYS, ARGV) return 1 end)\n"
+    f"redis.register_function('bucket', function(KEYS, ARGV) {SCRIPT_BUCKET} end)"
+)
+
+
+def sha1(script: str) -> str:
+    """What EVALSHA calls a script."""
+    return hashlib.sha1(script.encode()).hexdigest()
+
+
+SCRIPT_REQUESTS = [
+    Request("evalsha_one", ["EVALSHA", sha1(SCRIPT_ONE), "0"]),
+    Request("eval_one", ["EVAL", SCRIPT_ONE, "0"]),
+    Request("evalsha_get", ["EVALSHA", sha1(SCRIPT_GET), "1", "key:__rand_int__"]),
+    Request("evalsha_bucket", ["EVALSHA", sha1(SCRIPT_BUCKET), "1", "b:__rand_int__", "1000"]),
+    Request("fcall_one", ["FCALL", "one", "0"]),
+    Request("fcall_bucket", ["FCALL", "bucket", "1", "b:__rand_int__", "1000"]),
+]
+
+
+def fill_scripts(server: Server, plan: Plan) -> None:
+    """Keys to be read, scripts and functions."""
+    load(server, range(plan.keys // 10))
+    with server.connect() as connection:
+        for script in (SCRIPT_ONE, SCRIPT_GET, SCRIPT_BUCKET):
+            connection.call("SCRIPT", "LOAD", script)
+        connection.call("FUNCTION", "LOAD", SCRIPT_LIBRARY)
+
+
 def fill_bitmaps(server: Server, _: Plan) -> None:
     """Three bitmaps of random bits, and one whose only bit is the last."""
     draw = random.Random(1)
@@ -1142,6 +1186,11 @@ def measure_places(program: Program, plan: Plan) -> Figures:
 def measure_streams(program: Program, plan: Plan) -> Figures:
     """Server CPU per request on streams."""
     return measure_requests(program, plan, fill_streams, STREAM_REQUESTS)
+
+
+def measure_scripts(program: Program, plan: Plan) -> Figures:
+    """Server CPU per call of a script or function."""
+    return measure_requests(program, plan, fill_scripts, SCRIPT_REQUESTS)
 
 
 LONG_STREAM = 10  # entries for each key of the plan
@@ -1657,6 +1706,17 @@ TABLES: dict[str, list[Metric]] = {
                 "xreadgroup": ("XREADGROUP of one entry, and its XACK", 64),
             },
         ),
+        *table_of_requests(
+            "scripts",
+            {
+                "evalsha_one": ("EVALSHA of return 1", 64),
+                "eval_one": ("EVAL of the same", 64),
+                "evalsha_get": ("EVALSHA of a GET", 64),
+                "evalsha_bucket": ("EVALSHA of a token bucket (3 calls)", 64),
+                "fcall_one": ("FCALL of return 1", 64),
+                "fcall_bucket": ("FCALL of a token bucket", 64),
+            },
+        ),
         Metric("long_stream", "long_stream_entry_bytes", f"{LONG}: bytes per entry"),
         *(
             Metric(
@@ -1690,6 +1750,7 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "sketches": measure_sketches,
     "places": measure_places,
     "streams": measure_streams,
+    "scripts": measure_scripts,
     "long_stream": measure_long_stream,
     "fields": measure_fields,
     "hashes": measure_hashes,

@@ -113,9 +113,14 @@ impl Scripts {
             ));
         }
         let old = self.take_library(&name);
+        let before = self.interpreter_bytes();
         let added = self.run_library(code).map(|functions| {
-            let code = code.to_vec();
-            self.add_library(&name, Library { code, functions });
+            let library = Library {
+                code: code.to_vec(),
+                functions,
+                interpreter_bytes: self.interpreter_bytes().saturating_sub(before),
+            };
+            self.add_library(&name, library);
         });
         match (old, &added) {
             (Some(old), Ok(())) => self.unload(&old.functions),

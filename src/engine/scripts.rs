@@ -50,6 +50,8 @@ pub struct Library {
     pub code: Vec<u8>,
     /// What it has registered, by name.
     pub functions: Vec<Registered>,
+    /// Bytes that the interpreter used more when it had been loaded.
+    pub interpreter_bytes: usize,
 }
 
 /// A script or function that has run for so long that other clients are told.
@@ -313,6 +315,13 @@ impl Scripts {
     pub fn interpreter_bytes(&self) -> usize {
         let interpreter = self.interpreter.as_ref();
         interpreter.map_or(0, |interpreter| interpreter.memory_bytes())
+    }
+
+    /// Bytes of the interpreter that came with the libraries.
+    pub fn function_bytes(&self) -> usize {
+        let libraries = self.libraries.values();
+        let bytes: usize = libraries.map(|library| library.interpreter_bytes).sum();
+        bytes.min(self.interpreter_bytes())
     }
 
     /// Collects garbage of scripts for a while, if there may be any.

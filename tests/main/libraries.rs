@@ -105,3 +105,29 @@ fn a_reload_without_a_flush_merges_libraries_if_it_may() {
     );
     sim.script("debug reload nosave noflush merge=>+OK\nfcall g 0=>:7\nfcall late 0=>$-1");
 }
+
+#[test]
+fn what_libraries_take_in_the_interpreter_is_told_apart() {
+    let mut sim = Sim::new();
+    let figure = |sim: &mut Sim, name: &str| {
+        let text = sim.run("info memory");
+        let (_, rest) = text.split_once(&format!("{name}:")).expect("the field");
+        let number = rest.split(' ').next().expect("a number");
+        number.parse::<u64>().expect("a number")
+    };
+    sim.run("eval \"return 1\" 0");
+    assert_eq!(figure(&mut sim, "used_memory_vm_functions"), 0);
+    for i in 0..50 {
+        let code = format!(
+            "#!lua name=lib{i}\nlocal t = {{}} for i = 1, 100 do t[i] = i .. 'x' end \
+             redis.register_function('f{i}', function() return #t end)"
+        );
+        sim.ask(&[b"function", b"load", code.as_bytes()]);
+    }
+    let functions = figure(&mut sim, "used_memory_vm_functions");
+    assert!(functions > 50 * 2_000, "{functions}");
+    let eval = figure(&mut sim, "used_memory_vm_eval");
+    assert_eq!(functions + eval, figure(&mut sim, "used_memory_lua"));
+    sim.expect("function flush async", "+OK");
+    assert_eq!(figure(&mut sim, "used_memory_vm_functions"), 0);
+}

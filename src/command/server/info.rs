@@ -264,15 +264,17 @@ fn resident_bytes() -> u64 {
     kibibytes.unwrap_or(0) * 1024
 }
 
-/// What scripts and functions take. They share one interpreter, which is told as that of EVAL.
+/// What scripts and functions take. They share one interpreter: what it used more when libraries
+/// had been loaded is told as that of functions, the rest as that of EVAL.
 fn script_memory(scripts: &Scripts, ledger: &Ledger, lines: &mut Lines) {
     lines.add("used_memory_lua", ledger.interpreter);
-    lines.add("used_memory_vm_eval", ledger.interpreter);
+    let functions = scripts.function_bytes().min(ledger.interpreter);
+    lines.add("used_memory_vm_eval", ledger.interpreter - functions);
     lines.add("used_memory_scripts_eval", ledger.scripts);
     lines.add("number_of_cached_scripts", scripts.len());
     lines.add("number_of_functions", scripts.functions_len());
     lines.add("number_of_libraries", scripts.libraries().len());
-    lines.add("used_memory_vm_functions", 0);
+    lines.add("used_memory_vm_functions", functions);
     lines.add_bytes("used_memory_vm_total", ledger.interpreter as u64);
     lines.add("used_memory_functions", ledger.libraries);
     let texts = ledger.scripts + ledger.libraries;
