@@ -30,6 +30,8 @@ mod draws;
 mod effects;
 #[path = "main/entries.rs"]
 mod entries;
+#[path = "main/eviction.rs"]
+mod eviction;
 #[path = "main/expiry.rs"]
 mod expiry;
 #[path = "main/faults.rs"]

@@ -580,8 +580,6 @@ pub const ACCEPTED: &[Accepted] = &[
     row("lazyfree-lazy-server-del", Mutable, YesNo, "no", FREEING),
     row("lazyfree-lazy-user-del", Mutable, YesNo, "no", FREEING),
     row("lazyfree-lazy-user-flush", Mutable, YesNo, "no", FREEING),
-    row("lfu-decay-time", Mutable, Integer(0, INT_MAX), "1", MEMORY),
-    row("lfu-log-factor", Mutable, Integer(0, INT_MAX), "10", MEMORY),
     row(
         "list-compress-depth",
         Mutable,
@@ -626,13 +624,6 @@ pub const ACCEPTED: &[Accepted] = &[
         Mutable,
         Integer(0, 100),
         "10",
-        MEMORY,
-    ),
-    row(
-        "maxmemory-samples",
-        Mutable,
-        Integer(1, INT_MAX),
-        "5",
         MEMORY,
     ),
     row(

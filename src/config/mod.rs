@@ -144,6 +144,16 @@ pub struct Config {
     pub expire_lag_ms_max: u32,
     /// Which event a deadline in the past sends.
     pub expire_past_event: PastEvent,
+    /// Memory from which on keys give way, in bytes; 0 for no limit.
+    pub maxmemory_bytes: u64,
+    /// Which keys do.
+    pub maxmemory_policy: EvictionPolicy,
+    /// How many are drawn to find one.
+    pub maxmemory_samples: u32,
+    /// How slowly a count of uses grows.
+    pub lfu_log_factor: u32,
+    /// After how many minutes it falls by one, 0 for never.
+    pub lfu_decay_minutes: u32,
     /// The stream that gets an entry for all that expires.
     pub expired_event_stream: Option<ExpiredStream>,
     /// What holds for the deadlines of keys that begin alike.
@@ -215,6 +225,11 @@ impl Default for Config {
             expire_clock: ExpireClock::Monotonic,
             expire_lag_ms_max: 100,
             expire_past_event: PastEvent::Del,
+            maxmemory_bytes: 0,
+            maxmemory_policy: EvictionPolicy::NoEviction,
+            maxmemory_samples: 5,
+            lfu_log_factor: 10,
+            lfu_decay_minutes: 1,
             expired_event_stream: None,
             expiry_rules: Vec::new(),
             snapshot_backlog_bytes_limit: 12 * MEBIBYTE,

@@ -260,29 +260,43 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "maxmemory",
-        values: "0",
-        help: "Memory limit; there is none yet.",
+        values: "BYTES, 0 for no limit",
+        help: "Memory from which on keys give way, or writes are refused.",
         access: Access::Mutable,
-        get: |_| "0".to_string(),
-        set: |_, a| {
-            only(
-                memory(a, 0)? == 0,
-                "a memory limit is not supported yet, the only value is 0",
-            )
-        },
+        get: |c| c.maxmemory_bytes.to_string(),
+        set: |c, a| memory(a, 0).map(|v| c.maxmemory_bytes = v),
     },
     Setting {
         name: "maxmemory-policy",
-        values: "noeviction",
-        help: "What gives way when memory is full; nothing yet.",
+        values: "noeviction, allkeys- or volatile- with lru, lfu, random; volatile-ttl",
+        help: "Which keys give way when memory is full.",
         access: Access::Mutable,
-        get: |_| "noeviction".to_string(),
-        set: |_, a| {
-            only(
-                one(a)?.eq_ignore_ascii_case("noeviction"),
-                "eviction is not supported yet, the only value is noeviction",
-            )
-        },
+        get: |c| name_of(c.maxmemory_policy, EVICTION_POLICIES),
+        set: |c, a| choice(a, EVICTION_POLICIES).map(|v| c.maxmemory_policy = v),
+    },
+    Setting {
+        name: "maxmemory-samples",
+        values: "1 to 64",
+        help: "How many keys are drawn to find one that gives way.",
+        access: Access::Mutable,
+        get: |c| c.maxmemory_samples.to_string(),
+        set: |c, a| integer(a, 1, 64).map(|v| c.maxmemory_samples = v),
+    },
+    Setting {
+        name: "lfu-log-factor",
+        values: "0 to 2147483647",
+        help: "How much more slowly a count of uses grows the larger it is.",
+        access: Access::Mutable,
+        get: |c| c.lfu_log_factor.to_string(),
+        set: |c, a| integer(a, 0, INT_MAX).map(|v| c.lfu_log_factor = v),
+    },
+    Setting {
+        name: "lfu-decay-time",
+        values: "MINUTES, 0 for never",
+        help: "After how many minutes without a use its count falls by one.",
+        access: Access::Mutable,
+        get: |c| c.lfu_decay_minutes.to_string(),
+        set: |c, a| integer(a, 0, INT_MAX).map(|v| c.lfu_decay_minutes = v),
     },
     Setting {
         name: "list-max-listpack-size",

@@ -37,6 +37,51 @@ pub enum ExpireClock {
     Wall,
 }
 
+/// Which keys give way when memory is full: of all, or of those with a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum EvictionPolicy {
+    NoEviction,
+    AllkeysLru,
+    AllkeysLfu,
+    AllkeysRandom,
+    VolatileLru,
+    VolatileLfu,
+    VolatileRandom,
+    VolatileTtl,
+}
+
+impl EvictionPolicy {
+    /// Whether uses are counted for it.
+    pub fn counts_uses(self) -> bool {
+        matches!(
+            self,
+            EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu
+        )
+    }
+
+    /// Whether keys without a deadline stay.
+    pub fn is_volatile(self) -> bool {
+        use EvictionPolicy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
+        matches!(
+            self,
+            VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl
+        )
+    }
+}
+
+/// The policies by name.
+pub(super) const EVICTION_POLICIES: &[(&str, EvictionPolicy)] = &[
+    ("volatile-lru", EvictionPolicy::VolatileLru),
+    ("volatile-lfu", EvictionPolicy::VolatileLfu),
+    ("volatile-random", EvictionPolicy::VolatileRandom),
+    ("volatile-ttl", EvictionPolicy::VolatileTtl),
+    ("allkeys-lru", EvictionPolicy::AllkeysLru),
+    ("allkeys-lfu", EvictionPolicy::AllkeysLfu),
+    ("allkeys-random", EvictionPolicy::AllkeysRandom),
+    ("noeviction", EvictionPolicy::NoEviction),
+];
+
 /// A stream that gets an entry for all that expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredStream {

@@ -134,6 +134,7 @@ impl Engine {
         self.expire_slice(clock, is_idle);
         self.keyspace.settle_schedule();
         self.publish_changes();
+        self.evict_slice(clock, until_us);
         self.persist_slice(clock, until_us, is_idle);
         if !self.keyspace.graveyard.is_empty() {
             let is_behind = self.jobs.commands_us > LONG_TURN_US

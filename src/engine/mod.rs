@@ -16,6 +16,7 @@
 //! Not here: what a command does (`command`), sockets (`server`).
 
 pub mod blocking;
+pub mod eviction;
 pub mod jobs;
 pub mod ledger;
 pub mod limits;
@@ -44,6 +45,7 @@ use crate::resp::request::Limits;
 use crate::store::Keyspace;
 use crate::store::change::{Changes, Event};
 use blocking::Blocking;
+use eviction::MemoryLimit;
 use jobs::Jobs;
 use metrics::Metrics;
 use pubsub::PubSub;
@@ -114,6 +116,8 @@ pub struct Engine {
     pub blocking: Blocking,
     /// Counters.
     pub metrics: Metrics,
+    /// What is known of the memory limit.
+    pub memory_limit: MemoryLimit,
     /// Background work.
     pub jobs: Jobs,
     /// CLIENT PAUSE.
@@ -174,6 +178,7 @@ impl Engine {
             watch: Watch::default(),
             blocking: Blocking::default(),
             metrics: Metrics::default(),
+            memory_limit: MemoryLimit::default(),
             jobs: Jobs::new(&config, &reading),
             pause: None,
             ready: VecDeque::new(),

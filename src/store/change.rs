@@ -87,6 +87,7 @@ events! {
     XGROUP_CREATECONSUMER STREAM "xgroup-createconsumer";
     XGROUP_DELCONSUMER STREAM "xgroup-delconsumer";
     EXPIRED EXPIRED "expired";
+    EVICTED EVICTED "evicted";
     SOFT_EXPIRED EXPIRED "softexpired";
     KEY_MISS KEY_MISS "keymiss";
     NEW NEW "new";

@@ -12,6 +12,7 @@ use super::db::Db;
 use super::deaths::Deaths;
 use super::effect::Effects;
 use super::entry::{Form, NewValue, Parts, Slot, ValueRef};
+use super::evict::Eviction;
 use super::expire::Noted;
 use super::fills::Fills;
 use super::graveyard::Graveyard;
@@ -40,6 +41,8 @@ pub struct Stats {
     pub expired_lazily: u64,
     /// Expired keys that the expiry job removed.
     pub expired_actively: u64,
+    /// Living keys that gave way as memory was full.
+    pub evicted: u64,
     /// Expired hash fields that were removed because a command met them.
     pub fields_expired_lazily: u64,
     /// Expired hash fields that the expiry job removed.
@@ -101,6 +104,10 @@ pub struct Keyspace {
     pub limits: Limits,
     pub(super) noted: Cell<Vec<Noted>>,
     pub(super) missed: Cell<Vec<(u16, Vec<u8>)>>,
+    /// Which key gives way when memory is full.
+    pub eviction: Eviction,
+    /// The last number drawn for a use; never 0.
+    pub(super) use_draw: Cell<u32>,
     /// Deadlines that follow the wall clock.
     pub(super) shift: Shift,
     /// What has expired, for the stream of such events.
@@ -148,6 +155,8 @@ impl Keyspace {
             limits: Limits::new(&Config::default()),
             noted: Cell::default(),
             slid: Cell::default(),
+            eviction: Eviction::default(),
+            use_draw: Cell::new(1),
             shift: Shift::new(0),
             deaths: Deaths::default(),
             fills: Fills::default(),
@@ -267,7 +276,10 @@ impl Keyspace {
         }
     }
 
-    pub(super) fn clock(reading: &Reading) -> u16 {
+    pub(super) fn clock(&self, reading: &Reading) -> u16 {
+        if self.eviction.counts_uses {
+            return self.eviction.new_clock(reading.now);
+        }
         (reading.now.0 / 1000) as u16
     }
 
@@ -360,7 +372,7 @@ impl Keyspace {
         term: Option<Term>,
         reading: &Reading,
     ) -> bool {
-        let (epoch, clock) = (self.cut.epoch, Keyspace::clock(reading));
+        let (epoch, clock) = (self.cut.epoch, self.clock(reading));
         let parts = Parts {
             key,
             form,

@@ -127,8 +127,16 @@ impl Live<'_> {
         self.space.placement
     }
 
+    /// The clock of a key that is used now; of one that is new, if uses are counted.
     pub(super) fn clock(&self) -> u16 {
-        Keyspace::clock(self.reading)
+        self.space.clock(self.reading)
+    }
+
+    /// How often a key is used, from 0 to 255; none if that is not counted.
+    pub fn frequency(&self, slot: &Slot) -> Option<u8> {
+        let eviction = &self.space.eviction;
+        let count = || eviction.count(slot.clock(), self.reading.now);
+        eviction.counts_uses.then(count)
     }
 
     #[inline]
@@ -184,10 +192,26 @@ impl Live<'_> {
     /// Notes that a key is used: its access clock, and its deadline if that slides.
     #[inline(always)]
     pub(super) fn touch(&self, slot: &Slot) {
-        slot.set_clock(self.clock());
+        if self.space.eviction.counts_uses {
+            self.count_use(slot);
+        } else {
+            slot.set_clock(self.clock());
+        }
         if slot.slide(self.reading.now) && self.is_followed() {
             self.note_slid(slot);
         }
+    }
+
+    #[inline(never)]
+    fn count_use(&self, slot: &Slot) {
+        // Marsaglia's xorshift (J. Stat. Soft. 8, 2003): nothing else may be drawn by a reader.
+        let mut draw = self.space.use_draw.get();
+        draw ^= draw << 13;
+        draw ^= draw >> 17;
+        draw ^= draw << 5;
+        self.space.use_draw.set(draw);
+        let eviction = &self.space.eviction;
+        slot.set_clock(eviction.used(slot.clock(), self.reading.now, draw));
     }
 
     #[cold]
@@ -409,10 +433,17 @@ impl Live<'_> {
         }
         let hash = self.space.hash(key);
         let place = self.settle(hash, key);
-        if let Some(place) = place.filter(|_| ttl == Ttl::Keep) {
-            self.touch(self.space.dbs[self.db].table.at(place));
+        let mut clock = self.clock();
+        if let Some(place) = place {
+            let slot = self.space.dbs[self.db].table.at(place);
+            if ttl == Ttl::Keep {
+                self.touch(slot);
+                clock = slot.clock();
+            } else if self.space.eviction.counts_uses {
+                self.count_use(slot);
+                clock = slot.clock();
+            }
         }
-        let clock = self.clock();
         let Keyspace {
             dbs,
             cut,

@@ -558,6 +558,20 @@ impl Table {
         if next >= POSITIONS { 0 } else { next }
     }
 
+    /// Some `k` entries that lie side by side at a random place, with their memory asked for; fewer
+    /// if a segment has fewer. All are as likely to be met.
+    pub fn sample(&self, rng: &mut SmallRng, k: usize) -> Vec<&Slot> {
+        let place = rng.random_range(0..self.directory.len());
+        let slots = &self.segments[self.directory[place].segment as usize].slots;
+        let buckets = slots.num_buckets();
+        let start = rng.random_range(0..buckets.max(1));
+        let from_there = (start..buckets).chain(0..start);
+        let found = from_there.filter_map(|bucket| slots.get_bucket(bucket));
+        let found: Vec<&Slot> = found.take(k).collect();
+        found.iter().for_each(|slot| prefetch(slot.address()));
+        found
+    }
+
     /// A random entry, uniformly; none if the table is empty.
     pub fn random(&self, rng: &mut SmallRng) -> Option<&Slot> {
         if self.len == 0 {

@@ -310,6 +310,10 @@ fn with_every_setting_at_its_limits_data_survives_a_save() {
             if row.set(&mut config, &[value.clone().into_bytes()]).is_err() {
                 continue;
             }
+            if config.maxmemory_bytes == 1 {
+                // A limit that leaves no room for any data.
+                continue;
+            }
             tried += 1;
             let what = format!("{} {value}", row.name());
             let digest = |sim: &mut Sim| {

@@ -60,6 +60,12 @@ pub(super) fn admit(
             entry.full_name()
         )));
     }
+    if engine.has_memory_limit() && !engine.jobs.is_loading() {
+        let needs_memory = |entry: &Entry| entry.is(flag::DENYOOM);
+        if would_run(engine, key, entry, needs_memory) {
+            engine.make_room()?;
+        }
+    }
     let needs_keys = |entry: &Entry| !entry.is(flag::LOADING);
     if engine.jobs.is_loading() && would_run(engine, key, entry, needs_keys) {
         return Err(CommandError::Loading);

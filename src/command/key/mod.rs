@@ -837,14 +837,17 @@ fn object_freq(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    if live.inspect(args.get(2)).is_some() {
-        return Err(CommandError::text(
-            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
-             note that when switching between policies at runtime LRU and LFU data will take some \
-             time to adjust.",
-        ));
+    match live.inspect(args.get(2)).map(|slot| live.frequency(slot)) {
+        None => reply.null(),
+        Some(Some(count)) => reply.integer(count.into()),
+        Some(None) => {
+            return Err(CommandError::text(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+                 Please note that when switching between policies at runtime LRU and LFU data will \
+                 take some time to adjust.",
+            ));
+        }
     }
-    reply.null();
     Ok(())
 }
 
@@ -856,6 +859,13 @@ fn object_idletime(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     match live.inspect(args.get(2)) {
+        Some(slot) if live.frequency(slot).is_some() => {
+            return Err(CommandError::text(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that \
+                 when switching between policies at runtime LRU and LFU data will take some time \
+                 to adjust.",
+            ));
+        }
         Some(slot) => reply.integer(live.idle_seconds(slot).into()),
         None => reply.null(),
     }

@@ -14,6 +14,7 @@ use crate::command::dispatch::caller::Caller;
 use crate::command::table::row::flag;
 use crate::command::table::{Entry, table};
 use crate::engine::Engine;
+use crate::engine::eviction::OUT_OF_MEMORY;
 use crate::engine::scripts::{Digest, Running, hex};
 use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
@@ -81,6 +82,16 @@ pub(super) fn run(
     if body.flags.is_some() && may_write {
         engine.check_writes()?;
     }
+    let allows_oom = body
+        .flags
+        .is_some_and(|flags| flags.contains(FunctionFlags::ALLOW_OOM));
+    let has_memory = !engine.has_memory_limit() || allows_oom || engine.make_room().is_ok();
+    if !has_memory && body.flags.is_some() && may_write {
+        return Err(CommandError::text(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > \
+             'maxmemory'",
+        ));
+    }
     // Its arguments may come to lie where something was that is remembered.
     engine.keyspace.forget();
     let mut interpreter = engine.scripts.lend();
@@ -89,6 +100,7 @@ pub(super) fn run(
         session: caller.session,
         db: caller.db,
         is_read_only: body.is_read_only || !may_write,
+        has_memory,
         is_replicated: true,
         request: args,
         body: &body,
@@ -143,6 +155,8 @@ struct RunHost<'r> {
     session: SessionKey,
     db: usize,
     is_read_only: bool,
+    /// What needs memory may be called; nothing gives way while the script runs.
+    has_memory: bool,
     /// The effects of what it calls are recorded.
     is_replicated: bool,
     /// The command that runs it.
@@ -180,6 +194,9 @@ impl RunHost<'_> {
         }
         if entry.is(flag::NOSCRIPT) && !self.engine.scripts.allows_all {
             return refuse("ERR This Redis command is not allowed from script");
+        }
+        if entry.is(flag::DENYOOM) && !self.has_memory && !self.has_written {
+            return Err((Some(number), OUT_OF_MEMORY));
         }
         if entry.is(flag::WRITE) {
             if self.is_read_only {

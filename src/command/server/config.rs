@@ -159,6 +159,12 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
     engine.keyspace.sparse_bytes_max = engine.config.hll_sparse_bytes_max as usize;
     engine.keyspace.limits = Limits::new(&engine.config);
+    let (factor, minutes) = (
+        engine.config.lfu_log_factor,
+        engine.config.lfu_decay_minutes,
+    );
+    let policy = engine.config.maxmemory_policy;
+    engine.keyspace.eviction.configure(policy, factor, minutes);
     let stream = engine.config.expired_event_stream.clone();
     engine.keyspace.deaths.set_target(stream);
     engine.keyspace.set_rules(&engine.config.expiry_rules);

@@ -319,8 +319,10 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("allocator_resident", resident);
     lines.add_bytes("total_system_memory", total_bytes);
     script_memory(&engine.scripts, &ledger, lines);
-    lines.add_bytes("maxmemory", 0);
-    lines.add("maxmemory_policy", "noeviction");
+    lines.add_bytes("maxmemory", engine.config.maxmemory_bytes);
+    let policy = crate::config::find("maxmemory-policy").expect("there is this setting");
+    let policy = policy.value(&engine.config);
+    lines.add("maxmemory_policy", String::from_utf8_lossy(&policy));
     lines.add_ratio("allocator_frag_ratio", active, used);
     lines.add("allocator_frag_bytes", active.saturating_sub(used));
     lines.add_ratio("allocator_rss_ratio", resident, active);
@@ -413,8 +415,11 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expired_stale_perc", format_args!("{stale:.2}"));
     lines.add("expired_time_cap_reached_count", jobs.pacer.cap_hits());
     lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);
-    lines.add("evicted_keys", 0);
+    lines.add("evicted_keys", space.stats.evicted);
     lines.add("evicted_clients", 0);
+    let (exceeded_ms, exceeded_in_all_ms) = engine.exceeded_ms();
+    lines.add("total_eviction_exceeded_time", exceeded_in_all_ms);
+    lines.add("current_eviction_exceeded_time", exceeded_ms);
     lines.add("evicted_scripts", engine.scripts.evicted);
     lines.add("keyspace_hits", space.stats.hits());
     lines.add("keyspace_misses", space.stats.misses());

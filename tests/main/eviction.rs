@@ -1,0 +1,213 @@
+//! The memory limit: what gives way, and what is refused.
+
+use mayfly::config::Config;
+
+use crate::sim::Sim;
+use crate::transcripts::{events_of, notifying};
+
+const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+
+fn limited(policy: &str, bytes: u64) -> Sim {
+    let config = Config {
+        save: Vec::new(),
+        maxmemory_bytes: bytes,
+        ..Config::default()
+    };
+    let mut sim = Sim::with(config, 1);
+    sim.expect(&format!("config set maxmemory-policy {policy}"), "+OK");
+    sim.advance(1);
+    sim
+}
+
+fn used(sim: &mut Sim) -> u64 {
+    let text = sim.run("info memory");
+    let (_, rest) = text.split_once("mem_counted:").expect("the field");
+    rest.split(' ')
+        .next()
+        .expect("a number")
+        .parse()
+        .expect("a number")
+}
+
+fn is_there(sim: &mut Sim, key: &str) -> bool {
+    sim.run(&format!("exists {key}")) == ":1"
+}
+
+#[test]
+fn every_policy_keeps_to_the_limit_and_to_its_keys() {
+    const LIMIT: u64 = 1_500_000;
+    for policy in [
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+    ] {
+        let mut sim = limited(policy, LIMIT);
+        for i in 0..500 {
+            sim.expect(&format!("set kept{i} {}", "x".repeat(100)), "+OK");
+        }
+        for i in 0..30_000 {
+            let ttl = 1_000 + i % 500;
+            sim.expect(&format!("set k{i} {} ex {ttl}", "x".repeat(100)), "+OK");
+            if i % 500 == 0 {
+                sim.advance(1);
+                assert!(
+                    used(&mut sim) < LIMIT + LIMIT / 50,
+                    "{policy}: {}",
+                    used(&mut sim)
+                );
+            }
+        }
+        sim.engine.keyspace.check();
+        let evicted = sim.engine.keyspace.stats.evicted;
+        assert!(evicted > 10_000, "{policy}: {evicted}");
+        let kept = (0..500)
+            .filter(|i| is_there(&mut sim, &format!("kept{i}")))
+            .count();
+        assert_eq!(
+            kept == 500,
+            policy.starts_with("volatile"),
+            "{policy}: {kept}"
+        );
+        assert!(
+            sim.run("info stats")
+                .contains(&format!("evicted_keys:{evicted}"))
+        );
+    }
+}
+
+#[test]
+fn without_a_policy_what_needs_memory_is_refused() {
+    let mut sim = limited("noeviction", 1_000_000);
+    let mut i = 0;
+    while sim.run(&format!("set k{i} {}", "x".repeat(1_000))) == "+OK" {
+        i += 1;
+        assert!(i < 1_000);
+    }
+    sim.expect("set k v", OOM);
+    sim.expect("lpush l v", OOM);
+    sim.script("get nothing => $-1\ndel k0 => :1\nexpire k1 100 => :1");
+    sim.expect("config set maxmemory 900000", "+OK");
+    sim.script("multi => +OK");
+    sim.expect("set k v", OOM);
+    sim.script("exec => -EXECABORT Transaction discarded because of previous errors.");
+    // A transaction that was queued in time is refused as a whole.
+    sim.script("config set maxmemory 0 => +OK\nmulti => +OK\nset k v => +QUEUED");
+    let other = sim.connect();
+    sim.run_as(other, "config set maxmemory 900000");
+    let reply = sim.run("exec");
+    assert!(
+        reply.starts_with("-EXECABORT") && reply.contains("OOM"),
+        "{reply}"
+    );
+    sim.expect("exists k", ":0");
+    // Volatile policies find nothing if nothing is volatile.
+    sim.script("persist k1 => :1\nconfig set maxmemory-policy volatile-ttl => +OK");
+    sim.expect("set k v", OOM);
+    sim.script("config set maxmemory-policy allkeys-random => +OK\nset k v => +OK");
+}
+
+#[test]
+fn the_due_go_before_anything_alive() {
+    let mut sim = limited("allkeys-random", 2_000_000);
+    for i in 0..3_000 {
+        sim.run(&format!("set dead{i} {} px 100", "x".repeat(100)));
+        sim.run(&format!("set kept{i} {}", "x".repeat(100)));
+    }
+    assert_eq!(sim.engine.keyspace.stats.evicted, 0);
+    sim.clock.advance_ms(200);
+    for i in 0..2_000 {
+        sim.expect(&format!("set new{i} {}", "x".repeat(100)), "+OK");
+    }
+    assert_eq!(sim.engine.keyspace.stats.evicted, 0);
+}
+
+#[test]
+fn the_soonest_deadline_goes_first() {
+    let mut sim = limited("volatile-ttl", 500_000);
+    for i in 0..2_000 {
+        sim.run(&format!(
+            "set k{i:04} {} ex {}",
+            "x".repeat(100),
+            100 + i * 10
+        ));
+    }
+    for i in 0..3_000 {
+        sim.expect(&format!("set n{i} {}", "x".repeat(100)), "+OK");
+    }
+    let left: Vec<bool> = (0..2_000)
+        .map(|i| is_there(&mut sim, &format!("k{i:04}")))
+        .collect();
+    let gone = left.iter().filter(|is_there| !**is_there).count();
+    assert!(gone > 300, "{gone}");
+    // None of the first is left and none of the last has gone, but within a bucket.
+    assert!(left[..gone - 20].iter().all(|is_there| !is_there));
+    assert!(left[gone + 20..].iter().all(|is_there| *is_there));
+}
+
+#[test]
+fn what_is_used_stays() {
+    for policy in ["allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"] {
+        let mut sim = limited(policy, 1_000_000);
+        let hot: Vec<String> = (0..200).map(|i| format!("hot{i}")).collect();
+        for key in &hot {
+            sim.run(&format!("set {key} {} ex 100000", "x".repeat(100)));
+        }
+        for i in 0..12_000 {
+            sim.expect(&format!("set k{i} {} ex 100000", "x".repeat(100)), "+OK");
+            if i % 20 == 0 {
+                sim.advance(1_000);
+            }
+            sim.run(&format!("get {}", hot[i % 200]));
+        }
+        let left = hot.iter().filter(|key| is_there(&mut sim, key)).count();
+        assert!(left > 190, "{policy}: {left}");
+    }
+}
+
+#[test]
+fn events_effects_and_figures_of_what_gave_way() {
+    let mut sim = notifying();
+    sim.script("config set maxmemory-policy allkeys-random => +OK\nset a v => +OK");
+    sim.expect("config set maxmemory 1", "+OK");
+    sim.advance(1);
+    assert_eq!(sim.run("dbsize"), ":0");
+    sim.expect("config set maxmemory 0", "+OK");
+    sim.script("set a v => +OK\nconfig set maxmemory 1 => +OK");
+    events_of(&mut sim, &["set b v"], "evicted a, set b");
+    assert!(
+        sim.run("object freq b")
+            .contains("An LFU maxmemory policy is not selected")
+    );
+    sim.expect("object idletime b", ":0");
+    sim.script("config set maxmemory 0 => +OK\nconfig set maxmemory-policy allkeys-lfu => +OK");
+    sim.script(
+        "set c v => +OK\nobject freq c => :5\nget c => $1 v\nobject freq c => :6\nset c w => +OK",
+    );
+    let info = sim.run("info memory");
+    assert!(info.contains("maxmemory_policy:allkeys-lfu"));
+    assert!(
+        sim.run("object idletime c")
+            .contains("An LFU maxmemory policy is selected")
+    );
+}
+
+#[test]
+#[cfg(feature = "scripting")]
+fn nothing_gives_way_within_a_script() {
+    let mut sim = limited("noeviction", 1_000_000);
+    let mut i = 0;
+    while sim.run(&format!("set k{i} {}", "x".repeat(1_000))) == "+OK" {
+        i += 1;
+    }
+    let reply = sim.run("eval \"return redis.call('set', 'k', 'v')\" 0");
+    assert!(reply.contains("OOM command not allowed"), "{reply}");
+    sim.expect("eval \"return redis.call('get', 'nothing')\" 0", "$-1");
+    let reply = sim.ask(&[b"eval", b"#!lua\nreturn 1", b"0"]);
+    assert!(reply.starts_with(b"-OOM allow-oom flag is not set on the script"));
+    let script = b"#!lua flags=allow-oom\nreturn redis.call('set', 'k', 'v')";
+    assert_eq!(sim.ask(&[b"eval", script, b"0"]), b"+OK\r\n");
+}
