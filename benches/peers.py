@@ -28,10 +28,12 @@ Standard library only.
 
 import argparse
 import array
+import bisect
 import contextlib
 import csv
 import glob
 import hashlib
+import itertools
 import json
 import math
 import multiprocessing
@@ -1193,6 +1195,69 @@ def measure_scripts(program: Program, plan: Plan) -> Figures:
     return measure_requests(program, plan, fill_scripts, SCRIPT_REQUESTS)
 
 
+EVICTION_POLICIES = ["allkeys-lru", "allkeys-lfu", "volatile-ttl"]
+TRACE_KEYS_SHARE = 5  # one key of the trace for so many of the plan's
+TRACE_READS = 6  # reads of each, on average; the first third fills the cache
+TRACE_BATCH = 64
+
+
+def bounded(server: Server, policy: str, limit_bytes: int) -> None:
+    """Sets a memory limit."""
+    with server.connect() as connection:
+        connection.call("CONFIG", "SET", "maxmemory-policy", policy)
+        connection.call("CONFIG", "SET", "maxmemory", limit_bytes)
+
+
+def zipf_trace(keys: int, reads: int, skew: float) -> list[int]:
+    """Numbers of keys, each drawn with a chance of one in its rank to the power of `skew`."""
+    draw = random.Random(1)
+    sums = list(itertools.accumulate(rank**-skew for rank in range(1, keys + 1)))
+    return [bisect.bisect_left(sums, draw.random() * sums[-1]) for _ in range(reads)]
+
+
+def hit_rate(server: Server, trace: list[int]) -> float:
+    """The share of reads of a trace that hit, when each miss fills the cache."""
+    hits = counted = 0
+    value = b"v" * 64
+    with server.connect() as connection:
+        for start in range(0, len(trace), TRACE_BATCH):
+            batch = trace[start : start + TRACE_BATCH]
+            requests = (encode("GET", f"key:{number}") for number in batch)
+            connection.socket.sendall(b"".join(requests))
+            replies = [connection.reply() for _ in batch]
+            misses = [n for n, reply in zip(batch, replies, strict=True) if reply is None]
+            requests = (encode("SET", f"key:{number}", value) for number in misses)
+            connection.socket.sendall(b"".join(requests))
+            for _ in misses:
+                connection.reply()
+            if start > len(trace) // 3:
+                counted += len(batch)
+                hits += len(batch) - len(misses)
+    return hits / counted * 100
+
+
+def measure_eviction(program: Program, plan: Plan) -> Figures:
+    """SET when each evicts a key, and the hit rates of skewed reads in the same memory."""
+    figures: Figures = {}
+    for policy in EVICTION_POLICIES:
+        with Server(program) as server:
+            bounded(server, policy, plan.keys * 60)
+            words = ["SET", "key:__rand_int__", "v" * VALUE_BYTES]
+            if policy == "volatile-ttl":
+                words += ["EX", "3600"]
+            for _ in range(2):  # the first fills the memory
+                cpu_us = request_cpu_us(server, words, 10**8, 64, plan.keys)
+            figures[f"evict_{policy}_us"] = cpu_us
+    keys = plan.keys // TRACE_KEYS_SHARE
+    for skew in (0.7, 1.0):
+        trace = zipf_trace(keys, keys * TRACE_READS, skew)
+        for policy in EVICTION_POLICIES[:2]:
+            with Server(program) as server:
+                bounded(server, policy, keys * 30)
+                figures[f"hits_{policy}_{skew}"] = hit_rate(server, trace)
+    return figures
+
+
 LONG_STREAM = 10  # entries for each key of the plan
 AFTER_S = 1.0  # pings are looked at for so long after a command that frees or saves
 
@@ -1717,6 +1782,24 @@ TABLES: dict[str, list[Metric]] = {
                 "fcall_bucket": ("FCALL of a token bucket", 64),
             },
         ),
+        *(
+            Metric(
+                "eviction",
+                f"evict_{policy}_us",
+                f"CPU per SET that evicts a key, {policy}, pipeline 64, us",
+            )
+            for policy in EVICTION_POLICIES
+        ),
+        *(
+            Metric(
+                "eviction",
+                f"hits_{policy}_{skew}",
+                f"hit rate of reads by Zipf's law, skew {skew}, {policy}, %",
+                more_is_better=True,
+            )
+            for skew in (0.7, 1.0)
+            for policy in EVICTION_POLICIES[:2]
+        ),
         Metric("long_stream", "long_stream_entry_bytes", f"{LONG}: bytes per entry"),
         *(
             Metric(
@@ -1751,6 +1834,7 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "places": measure_places,
     "streams": measure_streams,
     "scripts": measure_scripts,
+    "eviction": measure_eviction,
     "long_stream": measure_long_stream,
     "fields": measure_fields,
     "hashes": measure_hashes,
