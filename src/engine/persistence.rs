@@ -12,12 +12,13 @@
 //! Invariants: while a snapshot is loaded nothing expires; a cut of the keyspace is active iff a
 //! job is running.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::Clock;
-use crate::config::rules::{self, ExpiryRule};
+use crate::config::rules::ExpiryRule;
 use crate::config::split_line;
 use crate::resp::error::CommandError;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
@@ -523,27 +524,33 @@ impl Engine {
     /// Adds the rules of expiry of a snapshot to those that are there. One of the same name, or for
     /// the same prefix, stays as it is: it is from the configuration, or newer.
     fn add_rules(&mut self, texts: &[Vec<u8>]) {
+        let mut rules = self.config.expiry_rules.clone();
+        let mut names: BTreeSet<Vec<u8>> = rules.iter().map(|rule| rule.name.clone()).collect();
+        let place = |rule: &ExpiryRule| (rule.prefix.clone(), rule.db);
+        let mut places: BTreeSet<_> = rules.iter().map(place).collect();
         for text in texts {
-            let words = split_line(text).unwrap_or_default();
-            let mut rules = self.config.expiry_rules.clone();
-            let rule = ExpiryRule::parse(&words);
-            if let Ok(rule) = &rule
-                && rules.iter().any(|other| other.name == rule.name)
-            {
-                continue;
-            }
-            let added = rule.and_then(|rule| {
-                rules.push(rule);
-                rules::check(&rules)
-            });
-            match added {
-                Ok(()) => self.config.expiry_rules = rules,
-                Err(why) => log::warn!(
-                    "A rule of expiry in the snapshot was left out ({}): {why}",
-                    String::from_utf8_lossy(text)
-                ),
-            }
+            let rule = split_line(text).map(|words| ExpiryRule::parse(&words));
+            let why = match rule {
+                Some(Ok(rule)) if !names.insert(rule.name.clone()) => continue,
+                Some(Ok(rule)) if rule.db.is_some_and(|db| db >= self.config.databases) => {
+                    "there is no such database".to_owned()
+                }
+                Some(Ok(rule)) if !places.insert(place(&rule)) => {
+                    "another rule has its prefix".to_owned()
+                }
+                Some(Ok(rule)) => {
+                    rules.push(rule);
+                    continue;
+                }
+                Some(Err(why)) => why,
+                None => "unbalanced quotes".to_owned(),
+            };
+            log::warn!(
+                "A rule of expiry in the snapshot was left out ({}): {why}",
+                String::from_utf8_lossy(text)
+            );
         }
+        self.config.expiry_rules = rules;
         self.keyspace.set_rules(&self.config.expiry_rules);
     }
 

@@ -12,6 +12,7 @@
 use super::collection::hash_of;
 use super::entry::{Expiry, Parts, Slot};
 use super::entry_mut::{EntryMut, EntrySum};
+use super::fills::Fills;
 use super::graveyard::Graveyard;
 use super::members;
 use super::preimages::Cut;
@@ -65,6 +66,8 @@ pub struct Db {
     pub index: Strata,
     /// Hashes with volatile fields, by a deadline that no field's is before.
     pub members: Strata,
+    /// Leases on keys that are not there.
+    pub fills: Fills,
     /// The era of the wall clock in which deadlines are given now.
     pub era: bool,
     /// By how much deadlines of the former era that were given as moments are moved, in ms.
@@ -80,6 +83,7 @@ impl Db {
             table,
             index: Strata::new(now),
             members: Strata::new(now),
+            fills: Fills::default(),
             era: false,
             shift_ms: 0,
             cut_number: None,

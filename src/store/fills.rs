@@ -1,71 +1,73 @@
 //! Leases on keys that are not there: who may fill them, so that not all who miss do.
 //!
 //! A lease ends when its key is written or deleted, when its time is over, or when its database is
-//! flushed or exchanged. It is not data: nothing of it is saved.
+//! flushed. It is not data: nothing of it is saved.
 //!
 //! Leases that are over stay until there are twice as many as were left the last time they were
-//! looked through, so that one costs constant time on average.
+//! looked through. Both that and growing are done for one of many small tables at a time, so that
+//! nobody waits for a million leases.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use crate::clock::UnixMillis;
 
-/// So many are not looked through.
-const PURGED_MIN: usize = 1_024;
+/// Tables that the leases are spread over.
+const SHARDS: usize = 1_024;
+/// So many of one table are not looked through.
+const PURGED_MIN: usize = 64;
 
-/// Leases by database and key, with when they end.
-pub struct Fills {
-    leases: HashMap<(usize, Box<[u8]>), UnixMillis>,
+#[derive(Default)]
+struct Shard {
+    leases: HashMap<Box<[u8]>, UnixMillis>,
+    /// With so many they are looked through.
     purge_at: usize,
 }
 
-impl Default for Fills {
-    fn default() -> Fills {
-        Fills {
-            leases: HashMap::new(),
-            purge_at: PURGED_MIN,
-        }
-    }
+/// Leases by key, with when they end.
+#[derive(Default)]
+pub struct Fills {
+    hasher: RandomState,
+    /// None before the first lease.
+    shards: Vec<Shard>,
 }
 
 impl Fills {
+    fn shard(&self, key: &[u8]) -> usize {
+        self.hasher.hash_one(key) as usize % SHARDS
+    }
+
     /// Grants a lease until `until`, unless somebody has one: then it is told when that ends.
-    pub fn grant(
-        &mut self,
-        db: usize,
-        key: &[u8],
-        now: UnixMillis,
-        until: UnixMillis,
-    ) -> Option<UnixMillis> {
-        let held = self.held(db, key, now);
+    pub fn grant(&mut self, key: &[u8], now: UnixMillis, until: UnixMillis) -> Option<UnixMillis> {
+        let held = self.held(key, now);
         if held.is_none() {
-            if self.leases.len() >= self.purge_at {
-                self.leases.retain(|_, end| *end > now);
-                self.purge_at = PURGED_MIN.max(2 * self.leases.len());
-                self.leases.shrink_to(self.purge_at);
+            self.shards.resize_with(SHARDS, Shard::default);
+            let at = self.shard(key);
+            let Shard { leases, purge_at } = &mut self.shards[at];
+            if leases.len() >= (*purge_at).max(PURGED_MIN) {
+                leases.retain(|_, end| *end > now);
+                *purge_at = 2 * leases.len();
+                leases.shrink_to(*purge_at);
             }
-            self.leases.insert((db, key.into()), until);
+            leases.insert(key.into(), until);
         }
         held
     }
 
     /// When the lease on a key ends that somebody has.
-    pub fn held(&self, db: usize, key: &[u8], now: UnixMillis) -> Option<UnixMillis> {
-        let end = self.leases.get(&(db, Box::from(key)));
+    pub fn held(&self, key: &[u8], now: UnixMillis) -> Option<UnixMillis> {
+        let shard = self.shards.get(self.shard(key))?;
+        let end = shard.leases.get(key);
         end.copied().filter(|&end| end > now)
     }
 
     /// Ends the lease on a key, if there is one.
     #[inline(always)]
-    pub fn end(&mut self, db: usize, key: &[u8]) {
-        if !self.leases.is_empty() {
-            self.leases.remove(&(db, Box::from(key)));
+    pub fn end(&mut self, key: &[u8]) {
+        if !self.shards.is_empty() {
+            let at = self.shard(key);
+            self.shards[at].leases.remove(key);
         }
-    }
-
-    /// Ends all leases of a database.
-    pub fn clear(&mut self, db: usize) {
-        self.leases.retain(|(other, _), _| *other != db);
     }
 }
 
@@ -79,13 +81,13 @@ mod tests {
         for ms in 0..1_000_000 {
             let key = format!("k{ms}");
             let (now, until) = (UnixMillis(ms), UnixMillis(ms + 100));
-            assert_eq!(fills.grant(0, key.as_bytes(), now, until), None);
-            assert_eq!(fills.grant(0, key.as_bytes(), now, until), Some(until));
-            assert!(fills.leases.len() <= PURGED_MIN);
+            assert_eq!(fills.grant(key.as_bytes(), now, until), None);
+            assert_eq!(fills.grant(key.as_bytes(), now, until), Some(until));
         }
-        fills.clear(1);
-        assert!(!fills.leases.is_empty());
-        fills.clear(0);
-        assert!(fills.leases.is_empty());
+        let kept = fills.shards.iter().map(|shard| shard.leases.len());
+        assert!(kept.sum::<usize>() <= SHARDS * PURGED_MIN);
+        fills.end(b"k999999");
+        assert_eq!(fills.held(b"k999999", UnixMillis(1_000_000)), None);
+        assert!(fills.held(b"k999998", UnixMillis(1_000_000)).is_some());
     }
 }

@@ -61,11 +61,10 @@ pub struct Mortal {
 /// Keys that die in a window of time, the soonest first.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// Some of them: all that die before `complete_until`.
+    /// All of them, or those that die before `complete_until` and some others.
     pub keys: Vec<Mortal>,
-    /// The end of the window, unless there are more than were asked for, or than could be looked
-    /// up.
-    pub complete_until: UnixMillis,
+    /// Set if there are more than were asked for, or than could be looked up.
+    pub complete_until: Option<UnixMillis>,
 }
 
 /// How much may be listed, and looked up for that.
@@ -213,26 +212,27 @@ impl Keyspace {
             count,
             lookups: LOOKUPS_MAX.max(count.saturating_mul(4)),
         };
-        let mut listing = Listing {
-            keys: Vec::new(),
-            complete_until: to.plus(1),
+        let mut keys = Vec::new();
+        let mut complete_until: Option<UnixMillis> = None;
+        let mut limit = |until: Option<UnixMillis>| {
+            complete_until = complete_until.into_iter().chain(until).min();
         };
         for db in self.mortal(dbs) {
-            let mut keys = Vec::new();
-            let until = self.due_in_one(db, (from, to), &is_wanted, &mut allowance, &mut keys);
-            listing.complete_until = listing.complete_until.min(until);
-            listing.keys.append(&mut keys);
+            let mut found = Vec::new();
+            limit(self.due_in_one(db, (from, to), &is_wanted, &mut allowance, &mut found));
+            keys.append(&mut found);
         }
-        listing.keys.sort();
-        if let Some(first_left_out) = listing.keys.get(count) {
-            let until = first_left_out.deadline.0;
-            listing.complete_until = listing.complete_until.min(until);
-            listing.keys.truncate(count);
+        keys.sort();
+        limit(keys.get(count).map(|left_out: &Mortal| left_out.deadline.0));
+        keys.truncate(count);
+        Listing {
+            keys,
+            complete_until,
         }
-        listing
     }
 
-    /// Adds keys of one database; the moment before which they are all that there are.
+    /// Adds keys of one database; the moment before which they are all that there are, if there may
+    /// be others.
     fn due_in_one(
         &self,
         db: usize,
@@ -240,7 +240,7 @@ impl Keyspace {
         is_wanted: &impl Fn(&[u8]) -> bool,
         allowance: &mut Allowance,
         found: &mut Vec<Mortal>,
-    ) -> UnixMillis {
+    ) -> Option<UnixMillis> {
         let index = &self.dbs[db].index;
         let window = from..=to;
         let mut drawn = Vec::new();
@@ -252,7 +252,7 @@ impl Keyspace {
             if found.len() > allowance.count {
                 found.sort();
                 if found[allowance.count].deadline.0 <= start {
-                    return start;
+                    return Some(start);
                 }
             }
             drawn.clear();
@@ -272,10 +272,10 @@ impl Keyspace {
             }
             if drawn.len() < bucket.len() {
                 // What was not looked up may be as early as the bucket.
-                return start;
+                return Some(start);
             }
         }
-        to.plus(1)
+        None
     }
 
     /// When the next key dies after `now`; none if no key ever will.

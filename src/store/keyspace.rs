@@ -11,10 +11,9 @@ use super::collection::Limits;
 use super::db::Db;
 use super::deaths::Deaths;
 use super::effect::Effects;
-use super::entry::{Form, NewValue, Parts, Slot, ValueRef};
+use super::entry::{Expiry, Form, NewValue, Parts, Slot, ValueRef};
 use super::evict::Eviction;
 use super::expire::Noted;
-use super::fills::Fills;
 use super::graveyard::Graveyard;
 use super::lag::Lags;
 use super::live::Live;
@@ -112,8 +111,6 @@ pub struct Keyspace {
     pub(super) shift: Shift,
     /// What has expired, for the stream of such events.
     pub deaths: Deaths,
-    /// Leases on keys that are not there.
-    pub(super) fills: Fills,
     /// Rules of expiry.
     pub(super) rules: Rules,
     /// Keys that the running command has written, and that are still to get a deadline by a rule.
@@ -159,7 +156,6 @@ impl Keyspace {
             use_draw: Cell::new(1),
             shift: Shift::new(0),
             deaths: Deaths::default(),
-            fills: Fills::default(),
             rules: Rules::default(),
             written: Vec::new(),
             given: Vec::new(),
@@ -288,7 +284,6 @@ impl Keyspace {
         let mut empty = Db::new(Table::new(self.placement), now);
         (empty.era, empty.shift_ms) = (self.dbs[db].era, self.dbs[db].shift_ms);
         let old = std::mem::replace(&mut self.dbs[db], empty);
-        self.fills.clear(db);
         self.schedule.note(db);
         let keys = old.table.len();
         if let Some(number) = old.cut_number.filter(|_| self.cut.is_active) {
@@ -307,7 +302,6 @@ impl Keyspace {
             self.look_at_all();
         }
         for at in [a, b] {
-            self.fills.clear(at);
             self.schedule.note(at);
             if let Some(number) = self.dbs[at].cut_number {
                 self.cut_places[usize::from(number)] = CutPlace::InUse(at);
@@ -462,7 +456,8 @@ impl Keyspace {
         let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
             return false;
         };
-        let expiry = source.expiry();
+        // Whoever may refresh the source has no right to the copy.
+        let expiry = source.expiry().map(Expiry::without_lease);
         let copy = source
             .duplicate()
             .renamed(hash, to.1, expiry, self.cut.epoch);
@@ -508,7 +503,7 @@ impl Keyspace {
     /// rule may give it a deadline.
     #[inline(always)]
     pub(super) fn note_written(&mut self, db: usize, key: &[u8]) {
-        self.fills.end(db, key);
+        self.dbs[db].fills.end(key);
         if self.rules.have_default() {
             self.note_ruled(db, key);
         }

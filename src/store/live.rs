@@ -565,12 +565,16 @@ impl Live<'_> {
     /// What a key gets for which such terms are asked. The jitter, a share of the span in percent,
     /// has it die at a random moment up to that much sooner. The key's rule, if it has one, bounds
     /// the span, and says by how much it is jittered and whether it slides if the command does not.
-    /// A deadline that has come stays as it is.
+    /// A deadline that has come is one of now.
     pub fn term(&mut self, key: &[u8], asked: Term, jitter_percent: u8) -> Term {
         let asked_ms = asked.deadline.0.since(self.reading.now);
         let rule = self.space.rules.of(self.db, key);
         let is_plain = jitter_percent == 0 && asked.sliding_ms.is_none() && rule.is_none();
-        if is_plain || asked_ms <= 0 {
+        if asked_ms <= 0 {
+            // How late it is removed counts from now, not from when it is said to have died.
+            return Term::new(Deadline(self.reading.now), asked.basis);
+        }
+        if is_plain {
             return asked;
         }
         let min_ms = rule.and_then(|rule| rule.min_ms).map_or(1, |ms| ms as i64);
@@ -592,10 +596,12 @@ impl Live<'_> {
         if span_ms != asked_ms {
             term.deadline = Deadline(self.reading.now.plus(span_ms));
             term.basis = Basis::Relative;
-            // The soft deadline stays where it is, as long as it comes before the other.
-            let soft_ms = asked.soft.map(|soft| asked_ms - soft.before_ms as i64);
-            let before_ms = soft_ms.map(|ms| span_ms - ms.min(span_ms - 1));
-            term.soft = before_ms.map(|ms| Soft::new(ms as u64));
+            // The soft deadline comes as much sooner or later, in proportion.
+            term.soft = asked.soft.map(|soft| {
+                let ratio = span_ms as f64 / asked_ms as f64;
+                let before_ms = (soft.before_ms as f64 * ratio) as u64;
+                Soft::new(before_ms.clamp(1, SLIDING_MS_MAX))
+            });
         }
         let is_span = asked.basis == Basis::Relative;
         let slides = slides && asked.sliding_ms.is_none() && asked.soft.is_none();
@@ -669,11 +675,11 @@ impl Live<'_> {
     /// Who may fill a key that is not there: the caller, for so many ms, if that is wanted and
     /// nobody else may.
     pub fn fill_lease(&mut self, key: &[u8], lease_ms: Option<i64>) -> Freshness {
-        let (db, now) = (self.db, self.reading.now);
-        let fills = &mut self.space.fills;
+        let now = self.reading.now;
+        let fills = &mut self.space.dbs[self.db].fills;
         let held = match lease_ms {
-            Some(ms) => fills.grant(db, key, now, now.plus(ms)),
-            None => fills.held(db, key, now),
+            Some(ms) => fills.grant(key, now, now.plus(ms)),
+            None => fills.held(key, now),
         };
         match (held, lease_ms) {
             (Some(end), _) => Freshness::BeingFilled(end.since(now)),

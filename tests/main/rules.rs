@@ -303,3 +303,26 @@ fn a_default_gives_the_event_that_a_ttl_gives() {
     events_of(&mut sim, &["append k v"], "append k");
     events_of(&mut sim, &["persist k"], "persist k, expire k");
 }
+
+#[test]
+fn a_rule_of_a_database_that_is_not_there_is_left_out() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("expiry rule set a prefix a db 12 => +OK\nexpiry rule set b prefix b => +OK");
+    sim.expect("save", "+OK");
+    let config = Config {
+        databases: 4,
+        expiry_rules: Vec::new(),
+        ..sim.engine.config.clone()
+    };
+    let mut other = Sim::with(config, 2);
+    other.engine.load_now().expect("a snapshot");
+    let names: Vec<&[u8]> = other
+        .engine
+        .config
+        .expiry_rules
+        .iter()
+        .map(|r| &*r.name)
+        .collect();
+    assert_eq!(names, [b"b"]);
+}

@@ -217,28 +217,43 @@ fn what_soft_deadlines_refuse() {
     );
 }
 
-/// Jitter, and the bounds of a rule, move the deadline and leave the soft one before it.
+/// Jitter, and the bounds of a rule, move both in proportion.
 #[test]
-fn the_soft_deadline_stays_before_the_other() {
+fn the_soft_deadline_moves_with_the_other() {
     let mut sim = Sim::new();
     sim.expect("expiry rule set r prefix r min 50 max 60 sliding", "+OK");
     for (set, soft) in [
-        ("set r v px 1000 soft 10", 10),
-        ("set r v px 1000 soft 500", 59),
-        ("set r v px 20 soft 10", 10),
+        ("set r v px 1000 soft 500", 30),
+        ("set r v px 600 soft 599", 59),
+        ("set r v px 25 soft 10", 20),
     ] {
         sim.expect(set, "+OK");
         sim.expect("getsoft r", &format!("*3 $1 v $5 fresh :{soft}"));
     }
     for _ in 0..200 {
-        sim.expect("set k v px 100 soft 90 jitter 50", "+OK");
+        sim.expect("set k v px 100000 soft 90000 jitter 50", "+OK");
         let left = |reply: String| reply[1..].parse::<i64>().expect("a number");
         let hard = left(sim.run("pttl k"));
         let reply = sim.run("getsoft k");
-        let soft = reply.rsplit(' ').next().expect("a number").to_owned();
-        assert!(
-            (50..=100).contains(&hard) && left(soft) == 90.min(hard - 1),
-            "{hard} {reply}"
-        );
+        let soft = left(reply.rsplit(' ').next().expect("a number").to_owned());
+        assert!((50_000..=100_000).contains(&hard), "{hard}");
+        assert!((soft - hard * 9 / 10).abs() <= 1, "{hard} {soft}");
     }
+}
+
+#[test]
+fn a_copy_has_no_lease_and_swapped_databases_keep_theirs() {
+    Sim::new().script(
+        "set k v px 1000 soft 1 => +OK
+        +1
+        getsoft k lease 500 => *3 $1 v $15 stale-and-yours :999
+        copy k c => :1
+        getsoft c lease 500 => *3 $1 v $15 stale-and-yours :999
+        getsoft none lease 500 => *3 $-1 $17 missing-and-yours :500
+        swapdb 0 9 => +OK
+        getsoft none lease 500 => *3 $-1 $17 missing-and-yours :500
+        select 9 => +OK
+        getsoft none lease 500 => *3 $-1 $12 being-filled :500
+        getsoft k lease 500 => *3 $1 v $5 stale :999",
+    );
 }

@@ -348,12 +348,12 @@ fn range(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result
     if from > to {
         return Err(CommandError::text("ERR the window ends before it begins"));
     }
-    let db = options.db.unwrap_or(caller.db);
+    let dbs = databases(engine, options.db);
     let pattern = options.pattern.map(|pattern| Glob::new(pattern, false));
     let is_wanted = |key: &[u8]| pattern.as_ref().is_none_or(|pattern| pattern.matches(key));
     let window = (from.max(reading.now.plus(1)), to);
     let count = options.count.unwrap_or(COUNT);
-    let listing = engine.keyspace.due_in(db..db + 1, window, count, is_wanted);
+    let listing = engine.keyspace.due_in(dbs, window, count, is_wanted);
     reply_listing(&mut caller.reply(), &reading, &listing);
     Ok(())
 }
@@ -369,11 +369,15 @@ fn next(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<
     Ok(())
 }
 
-/// Each key as its database, its name and its deadline, and before which moment they are all.
+/// Each key as its database, its name and its deadline, and before which moment they are all: null
+/// if they are all of the window.
 fn reply_listing(reply: &mut Reply<'_>, reading: &Reading, listing: &Listing) {
     reply.map(2);
     reply.bulk(b"complete_until");
-    reply.integer(expiretime_ms(Deadline(listing.complete_until), reading));
+    match listing.complete_until {
+        Some(until) => reply.integer(expiretime_ms(Deadline(until), reading)),
+        None => reply.null(),
+    }
     reply.bulk(b"keys");
     reply.array(listing.keys.len());
     for mortal in &listing.keys {
