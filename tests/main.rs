@@ -64,6 +64,8 @@ mod rules;
 mod scripts;
 #[path = "main/sessions.rs"]
 mod sessions;
+#[path = "main/set_members.rs"]
+mod set_members;
 #[path = "main/sets.rs"]
 mod sets;
 #[path = "main/settings.rs"]

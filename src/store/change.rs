@@ -52,6 +52,9 @@ events! {
     LTRIM LIST "ltrim";
     SADD SET "sadd";
     SREM SET "srem";
+    SEXPIRE SET "sexpire";
+    SEXPIRED SET "sexpired";
+    SPERSIST SET "spersist";
     SPOP SET "spop";
     SINTERSTORE SET "sinterstore";
     SUNIONSTORE SET "sunionstore";

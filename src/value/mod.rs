@@ -7,6 +7,7 @@
 
 pub mod bits;
 pub mod dated;
+pub mod dated_packed;
 pub mod geo;
 pub mod glob;
 pub mod hash;

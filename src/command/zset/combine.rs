@@ -16,7 +16,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::collection::{set_of, zset_of};
+use crate::store::collection::zset_of;
 use crate::value::Kind;
 use crate::value::number::parse_f64;
 use crate::value::placement::Placement;
@@ -272,7 +272,7 @@ impl<'a> Source<'a> {
     fn of(live: &'a Live<'_>, key: &[u8]) -> Result<Source<'a>, CommandError> {
         match live.get(key) {
             None => Ok(Source::Missing),
-            Some(slot) if slot.kind() == Kind::Set => set_of(slot).map(Source::Set),
+            Some(slot) if slot.kind() == Kind::Set => live.set_in(key, slot).map(Source::Set),
             Some(slot) => zset_of(slot).map(Source::Zset),
         }
     }
