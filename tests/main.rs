@@ -94,5 +94,7 @@ mod transcripts;
 mod twin;
 #[path = "main/types.rs"]
 mod types;
+#[path = "main/zset_members.rs"]
+mod zset_members;
 #[path = "main/zsets.rs"]
 mod zsets;

@@ -108,8 +108,14 @@ impl Engine {
 
     /// A key changed: transactions that watch it will fail.
     pub fn touch_watched(&mut self, db: u16, event: Event, key: &[u8]) {
-        let is_removal_of_dead =
-            [Event::EXPIRED, Event::HEXPIRED, Event::SEXPIRED, Event::DEL].contains(&event);
+        let is_removal_of_dead = [
+            Event::EXPIRED,
+            Event::HEXPIRED,
+            Event::SEXPIRED,
+            Event::ZEXPIRED,
+            Event::DEL,
+        ]
+        .contains(&event);
         let failed: Vec<SessionKey> = self
             .watch
             .watchers(db, key)

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::format::{
-    self, CHUNK_START, ChunkStart, DATED_HASH, DATED_SET, Extras, Fault, Footer, HEADER_START,
-    Header, KIND_COLLECTIONS, KIND_END, KIND_EXTRA_COLLECTIONS, KIND_EXTRA_STRINGS, KIND_LIBRARIES,
-    KIND_RULES, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM, Stated, StringRecord,
-    Strings,
+    self, CHUNK_START, ChunkStart, DATED_HASH, DATED_SET, DATED_ZSET, Extras, Fault, Footer,
+    HEADER_START, Header, KIND_COLLECTIONS, KIND_END, KIND_EXTRA_COLLECTIONS, KIND_EXTRA_STRINGS,
+    KIND_LIBRARIES, KIND_RULES, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM,
+    Stated, StringRecord, Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
@@ -507,7 +507,7 @@ impl Target<'_> {
             self.loaded.expired += u64::from(record.part == 0);
             return Ok(());
         };
-        let is_dated = matches!(record.kind, DATED_HASH | DATED_SET);
+        let is_dated = matches!(record.kind, DATED_HASH | DATED_SET | DATED_ZSET);
         let kind = format::type_of_part(record.kind).ok_or(Fault::BadRecord)?;
         let mut strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
         let mut deadlines = Vec::new();
@@ -631,6 +631,10 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
         4 => strings.len().is_multiple_of(2),
         DATED_HASH => are_dated(&strings, 3),
         DATED_SET => are_dated(&strings, 2),
+        DATED_ZSET => {
+            let mut scores = strings.iter().skip(1).step_by(3);
+            are_dated(&strings, 3) && scores.all(|score| score.len() == 8)
+        }
         STREAM => stream::are_elements(&strings),
         _ => false,
     };

@@ -62,6 +62,9 @@ events! {
     ZADD ZSET "zadd";
     ZINCR ZSET "zincr";
     ZREM ZSET "zrem";
+    ZEXPIRE ZSET "zexpire";
+    ZEXPIRED ZSET "zexpired";
+    ZPERSIST ZSET "zpersist";
     ZREMRANGEBYSCORE ZSET "zremrangebyscore";
     ZREMRANGEBYRANK ZSET "zremrangebyrank";
     ZREMRANGEBYLEX ZSET "zremrangebylex";

@@ -203,6 +203,8 @@ pub enum AnyRef<'a> {
     Hash(HashRef<'a>),
     /// A set.
     Set(SetRef<'a>),
+    /// A sorted set.
+    Zset(ZsetRef<'a>),
 }
 
 impl AnyRef<'_> {
@@ -211,6 +213,7 @@ impl AnyRef<'_> {
         match self {
             AnyRef::Hash(hash) => hash.deadline(member),
             AnyRef::Set(set) => set.deadline(member),
+            AnyRef::Zset(zset) => zset.deadline(member),
         }
     }
 }
@@ -242,12 +245,27 @@ impl Live<'_> {
         set_of(slot, self.reading.now)
     }
 
-    /// The sorted set at a key.
+    /// The sorted set at a key, of which all due members are removed first.
     ///
     /// # Errors
     /// WRONGTYPE.
-    pub fn zset(&self, key: &[u8]) -> Result<Option<ZsetRef<'_>>, CommandError> {
-        self.get(key).map(zset_of).transpose()
+    pub fn zset(&mut self, key: &[u8]) -> Result<Option<ZsetRef<'_>>, CommandError> {
+        self.settle_all_members(key);
+        self.get(key).map(|slot| self.zset_in(slot)).transpose()
+    }
+
+    /// The sorted set in an entry, of which [`Live::settle_all_members`] has removed all due
+    /// members.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_in<'s>(&self, slot: &'s Slot) -> Result<ZsetRef<'s>, CommandError> {
+        let zset = zset_of(slot)?;
+        assert!(
+            !members::may_be_due(slot, self.reading.now),
+            "due members were not removed"
+        );
+        Ok(zset)
     }
 
     /// The stream at a key.
@@ -273,9 +291,10 @@ impl Live<'_> {
     ///
     /// # Errors
     /// WRONGTYPE.
-    pub fn members(&self, key: &[u8], kind: Kind) -> Result<Option<AnyRef<'_>>, CommandError> {
+    pub fn members(&mut self, key: &[u8], kind: Kind) -> Result<Option<AnyRef<'_>>, CommandError> {
         match kind {
             Kind::Set => Ok(self.set(key)?.map(AnyRef::Set)),
+            Kind::Zset => Ok(self.zset(key)?.map(AnyRef::Zset)),
             _ => Ok(self.hash(key)?.map(AnyRef::Hash)),
         }
     }

@@ -249,8 +249,15 @@ impl Live<'_> {
 
     /// Removes all due members of the collection at a key, however many they are: before a command
     /// that makes something of those that are left, as it would make something else elsewhere.
+    #[inline]
     pub fn settle_all_members(&mut self, key: &[u8]) {
-        let (hash, now) = (self.space.hash(key), self.reading.now);
+        if !self.space.dbs[self.db].members.is_empty() {
+            self.settle_members_at(self.space.hash(key), key);
+        }
+    }
+
+    fn settle_members_at(&mut self, hash: u64, key: &[u8]) {
+        let now = self.reading.now;
         while let Some(slot) = self.space.dbs[self.db].table.find(hash, key) {
             let due = members::filed(slot).filter(|&(at, _)| is_due(at, now));
             let Some((_, item)) = due.filter(|_| !self.is_dead(slot)) else {

@@ -1,5 +1,5 @@
-//! Expiry of members of collections, which are fields of hashes and members of sets: how due ones
-//! are found, removed, counted and reported.
+//! Expiry of members of collections, which are fields of hashes and members of sets and sorted
+//! sets: how due ones are found, removed, counted and reported.
 //!
 //! A collection with volatile members is *dated*. Its database files it in an index of its own, one
 //! item a collection, by a deadline that no member's is before. When that has come, the due members
@@ -9,17 +9,18 @@
 //!
 //! Whoever reads a collection does so at an instant at which due members do not exist, and neither
 //! does a collection all of whose members are due. So when they are removed is seen in events and
-//! memory alone. A collection that is dead as a whole is removed at once, however big it is, and
+//! memory alone. (Of a sorted set they are removed before a command looks at it, as its ranks count
+//! them.) A collection that is dead as a whole is removed at once, however big it is, and
 //! freed piece by piece.
 //!
 //! Redis: HLEN counts expired fields until they are removed, HEXPIRE revives them, HSETEX KEEPTTL
 //! loses the value it writes, and a hash exists although all its fields have expired. Members of
-//! sets have no deadlines.
+//! sets and sorted sets have no deadlines.
 //!
 //! Not here: when to look for due members (`engine::jobs`).
 
 use super::change::{Changes, Event};
-use super::collection::{hash_of, set_of};
+use super::collection::{hash_of, set_of, zset_of};
 use super::effect::Effects;
 use super::entry::{NewValue, Slot, ValueRef};
 use super::entry_mut::EntryMut;
@@ -65,6 +66,16 @@ pub fn words_of(kind: Kind) -> Words {
             removal: b"SREM",
             expiration: b"SPEXPIREAT",
             persistence: b"SPERSIST",
+            members: b"MEMBERS",
+        },
+        Kind::Zset => Words {
+            given: Event::ZEXPIRE,
+            persisted: Event::ZPERSIST,
+            expired: Event::ZEXPIRED,
+            removed: Event::ZREM,
+            removal: b"ZREM",
+            expiration: b"ZPEXPIREAT",
+            persistence: b"ZPERSIST",
             members: b"MEMBERS",
         },
         _ => Words {
@@ -118,6 +129,10 @@ pub fn deadlines_of(slot: &Slot) -> Option<Deadlines<'_>> {
         ValueRef::Boxed(Value::Hash(table) | Value::Set(table)) => Some(Deadlines::Big {
             table,
             len: table.len(),
+        }),
+        ValueRef::Boxed(Value::Zset(zset)) => zset.deadlines().map(|table| Deadlines::Big {
+            table,
+            len: zset.len(),
         }),
         ValueRef::Boxed(_) => None,
     }
@@ -185,7 +200,11 @@ pub fn deadline(slot: &Slot, member: &[u8]) -> Option<Option<Deadline>> {
     match slot.kind() {
         Kind::Hash => hash_of(slot, ALL_LIVE).ok()?.deadline(member),
         Kind::Set => set_of(slot, ALL_LIVE).ok()?.deadline(member),
-        Kind::String | Kind::List | Kind::Zset | Kind::Stream => None,
+        Kind::Zset => match slot.value() {
+            ValueRef::Boxed(Value::Zset(zset)) => zset.deadline(member),
+            _ => zset_of(slot).ok()?.score(member).map(|_| None),
+        },
+        Kind::String | Kind::List | Kind::Stream => None,
     }
 }
 
@@ -205,6 +224,7 @@ pub fn is_filed_at(slot: &Slot, item: ItemRef) -> bool {
 pub fn set_filed(slot: &mut EntryMut<'_>, filed: Option<(Deadline, ItemRef)>) {
     match slot.value_mut() {
         Some(Value::Hash(members) | Value::Set(members)) => members.set_filed(filed),
+        Some(Value::Zset(zset)) => zset.set_filed(filed),
         Some(_) => {}
         None => dated_packed::set_filed(slot, filed),
     }
@@ -238,6 +258,7 @@ pub fn expire(
     if let Some(value) = slot.value_mut() {
         return match value {
             Value::Hash(members) | Value::Set(members) => members.expire(now, limit, gone),
+            Value::Zset(zset) => zset.expire(now, limit, gone),
             _ => true,
         };
     }

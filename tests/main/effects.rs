@@ -237,6 +237,13 @@ const REWRITTEN: &str = "
     brpoplpush l m 0                    => LMOVE l m RIGHT LEFT
     blmpop 0 2 x m left count 5         => LMPOP 2 x m left count 5
     zadd z 1 a 2 b 3 c 4 d              => zadd z 1 a 2 b 3 c 4 d
+    zexpire z 5 members 3 a x b         => ZPEXPIREAT z 1700000005190 MEMBERS 2 a b
+    zpexpire z 7 members 1 a            => ZPEXPIREAT z 1700000000197 MEMBERS 1 a
+    zexpireat z 1800000000 members 1 c  => ZPEXPIREAT z 1800000000000 MEMBERS 1 c
+    zpexpireat z 1 members 1 c          => ZREM z c
+    zpersist z members 2 a x            => zpersist z members 2 a x
+    expiremember z b 0                  => ZREM z b
+    zadd z 2 b 3 c                      => zadd z 2 b 3 c
     bzpopmin z 0                        => ZPOPMIN z
     bzpopmax z 0                        => ZPOPMAX z
     bzmpop 0 1 z min                    => ZMPOP 1 z min
@@ -433,6 +440,8 @@ const OTHERS: &str = "
     sdiffstore v t s
     zadd z 1 a 2 b 3 c 4 d 5 e 6 f 7 g 8 h
     zincrby z 1 a
+    zexpire z 100 members 2 a b
+    zpersist z members 1 a
     zrem z a
     zrangestore y z 0 -1
     zremrangebyrank z 0 0
@@ -513,10 +522,13 @@ fn what_a_command_was_not_shown_is_gone_before_its_effect() {
     leader.run("hset h f 1 g 1");
     leader.run("hpexpire h 5 fields 1 f");
     leader.run("spexpire live 5 members 1 a");
+    leader.run("zadd z 1 a 2 b");
+    leader.run("zpexpire z 5 members 1 a");
     follower.follow(&mut leader);
     leader.clock.advance_ms(5);
     leader.run("sunionstore to live dead");
     leader.run("hincrby h f 1");
+    leader.run("zrangestore y z 0 0");
     assert_eq!(
         follower.follow(&mut leader),
         [
@@ -524,7 +536,9 @@ fn what_a_command_was_not_shown_is_gone_before_its_effect() {
             "DEL dead",
             "sunionstore to live dead",
             "HDEL h f",
-            "hincrby h f 1"
+            "hincrby h f 1",
+            "ZREM z a",
+            "zrangestore y z 0 0"
         ]
     );
     follower.assert_same(&mut leader);
@@ -571,6 +585,7 @@ fn after_a_reload_all_is_said_anew() {
         "hset h f 1 g 2",
         "hpexpire h 50 fields 1 f",
         "spexpire t 50 members 2 1 x",
+        "zpexpire z 50 members 1 b",
     ] {
         leader.run(request);
     }

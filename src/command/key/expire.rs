@@ -531,6 +531,7 @@ fn reply_ttl(
         3 => (args.get(1), args.get(2)),
         _ => return Err(CommandError::WrongArity(command.to_owned())),
     };
+    let reading = *live.reading();
     let members = match kind_at(live, key)? {
         Some(kind) => live.members(key, kind)?,
         None => None,
@@ -538,7 +539,7 @@ fn reply_ttl(
     reply.integer(match members.and_then(|all| all.deadline(member)) {
         None => -2,
         Some(None) => -1,
-        Some(Some(deadline)) => read(deadline, live.reading()),
+        Some(Some(deadline)) => read(deadline, &reading),
     });
     Ok(())
 }

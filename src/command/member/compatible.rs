@@ -35,7 +35,7 @@ const SETTING: Row = Row {
     group: Group::Generic,
     since: SINCE_MAYFLY,
     complexity: "O(1)",
-    summary: "Sets the time to live of a set member or hash field.",
+    summary: "Sets the time to live of a member of a set or sorted set, or of a hash field.",
     args: &[
         Arg::key("key"),
         Arg::new("member", ArgKind::String),
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "expirememberat",
         arity: 4,
-        summary: "Sets when a set member or hash field expires, as a Unix time in seconds.",
+        summary: "Sets when a member or hash field expires, as a Unix time in seconds.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String),
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "pexpirememberat",
         arity: 4,
-        summary: "Sets when a set member or hash field expires, as a Unix time in milliseconds.",
+        summary: "Sets when a member or hash field expires, as a Unix time in milliseconds.",
         args: &[
             Arg::key("key"),
             Arg::new("member", ArgKind::String),
@@ -92,7 +92,7 @@ pub const COMMANDS: &[Row] = &[
     Row {
         name: "fieldexpire",
         complexity: "O(N) with N the number of fields",
-        summary: "Sets the time to live of hash fields or set members, in seconds.",
+        summary: "Sets the time to live of hash fields or members, in seconds.",
         args: &[
             Arg::key("key"),
             Arg::new("seconds", ArgKind::Integer),
@@ -107,7 +107,7 @@ pub const COMMANDS: &[Row] = &[
         flags: flag::READONLY | flag::FAST,
         categories: category::KEYSPACE | category::READ | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
-        summary: "Returns the remaining time to live of a hash field or set member, in seconds.",
+        summary: "Returns the remaining time to live of a hash field or member, in seconds.",
         args: &[Arg::key("key"), Arg::new("field", ArgKind::String)],
         handler: Data(fieldttl),
         ..SETTING
@@ -138,8 +138,8 @@ const SADDEX_CONDITION: &[Arg] = &[Arg::word("nx", "NX"), Arg::word("keepttl", "
 /// WRONGTYPE if its members, or elements, have no deadlines.
 pub fn kind_at(live: &Live<'_>, key: &[u8]) -> Result<Option<Kind>, CommandError> {
     match live.peek(key).map(|slot| slot.kind()) {
-        kind @ (None | Some(Kind::Hash | Kind::Set)) => Ok(kind),
-        Some(Kind::String | Kind::List | Kind::Zset | Kind::Stream) => Err(CommandError::WrongType),
+        kind @ (None | Some(Kind::Hash | Kind::Set | Kind::Zset)) => Ok(kind),
+        Some(Kind::String | Kind::List | Kind::Stream) => Err(CommandError::WrongType),
     }
 }
 
@@ -209,12 +209,13 @@ fn fieldttl(
         reply.integer(NO_MEMBER);
         return Ok(());
     };
+    let reading = *live.reading();
     let members = live.members(key, kind)?;
     let deadline = members.and_then(|members| members.deadline(args.get(2)));
     reply.integer(match deadline {
         None => NO_MEMBER_OF_KEY,
         Some(None) => NO_DEADLINE,
-        Some(Some(deadline)) => TTL_SECONDS(deadline, live.reading()),
+        Some(Some(deadline)) => TTL_SECONDS(deadline, &reading),
     });
     Ok(())
 }

@@ -1,14 +1,15 @@
 //! Deadlines of members of collections: what the commands on fields of hashes (`command::hash`)
-//! and those on members of sets have in common, and the latter. Redis has the former only: what is
-//! said of SEXPIRE and its kin here is what Redis does for HEXPIRE and its kin, with the word
-//! MEMBERS for FIELDS.
+//! and those on members of sets and sorted sets have in common, and the latter. Redis has the
+//! former only: what SEXPIRE, ZEXPIRE and their kin do is what HEXPIRE and its kin do there, with
+//! the word MEMBERS for FIELDS.
 //!
 //! Arguments are checked in Redis' order: the type of the key, the time, the word before the number
 //! of members, that number. A member is answered for as the ones before it in the same command have
 //! left it.
 //!
-//! A member keeps its deadline: SADD of one that is there changes nothing, and SMOVE takes the
-//! deadline along. One that was removed, or has died, and is added again has none.
+//! A member keeps its deadline: SADD of one that is there changes nothing, ZADD and ZINCRBY change
+//! its score only, and SMOVE takes the deadline along. One that was removed, or has died, and is
+//! added again has none.
 
 pub mod compatible;
 
@@ -79,6 +80,12 @@ const MEMBERS_OF_SET: Family = Family {
     does_not_match: "ERR The `nummembers` parameter must match the number of arguments",
 };
 
+/// Members of sorted sets.
+const MEMBERS_OF_ZSET: Family = Family {
+    kind: Kind::Zset,
+    ..MEMBERS_OF_SET
+};
+
 const MEMBERS: &[Arg] = &[
     Arg::new("nummembers", ArgKind::Integer),
     Arg::new("member", ArgKind::String).multiple(),
@@ -120,8 +127,9 @@ const PEXPIREAT_ARGS: &[Arg] = &[
 const CHANGED: &[KeySpec] = &[KeySpec::at(1, key_flag::RW | key_flag::UPDATE)];
 const READ: &[KeySpec] = &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)];
 
-/// A command that changes deadlines of members of sets.
+/// A command that changes deadlines of members of sets or sorted sets.
 const fn setting(
+    (group, categories): (Group, u32),
     name: &'static str,
     summary: &'static str,
     args: &'static [Arg],
@@ -131,9 +139,9 @@ const fn setting(
         name,
         arity: -6,
         flags: flag::WRITE | flag::FAST | flag::OWN_EFFECT,
-        categories: category::WRITE | category::SET | category::FAST,
+        categories: category::WRITE | categories | category::FAST,
         keys: CHANGED,
-        group: Group::Set,
+        group,
         since: SINCE_MAYFLY,
         complexity: "O(N) with N the number of members",
         summary,
@@ -143,59 +151,75 @@ const fn setting(
     }
 }
 
-/// A command that tells deadlines of members of sets.
-const fn telling(name: &'static str, summary: &'static str, handler: DataHandler) -> Row {
+/// A command that tells deadlines of members of sets or sorted sets.
+const fn telling(
+    (group, categories): (Group, u32),
+    name: &'static str,
+    summary: &'static str,
+    handler: DataHandler,
+) -> Row {
     Row {
         arity: -5,
         flags: flag::READONLY | flag::FAST,
-        categories: category::READ | category::SET | category::FAST,
+        categories: category::READ | categories | category::FAST,
         keys: READ,
-        ..setting(name, summary, TELL_ARGS, handler)
+        ..setting((group, categories), name, summary, TELL_ARGS, handler)
     }
 }
 
-/// The commands on deadlines of members of sets.
+const OF_SET: (Group, u32) = (Group::Set, category::SET);
+const OF_ZSET: (Group, u32) = (Group::SortedSet, category::SORTEDSET);
+
+/// The commands on deadlines of members of sets and sorted sets.
 pub const COMMANDS: &[Row] = &[
     setting(
+        OF_SET,
         "sexpire",
         "Sets the time to live of set members, in seconds.",
         EXPIRE_ARGS,
         |live, args, reply| MEMBERS_OF_SET.expire(live, args, reply, "sexpire"),
     ),
     setting(
+        OF_SET,
         "spexpire",
         "Sets the time to live of set members, in milliseconds.",
         PEXPIRE_ARGS,
         |live, args, reply| MEMBERS_OF_SET.expire(live, args, reply, "spexpire"),
     ),
     setting(
+        OF_SET,
         "sexpireat",
         "Sets when set members expire, as a Unix time in seconds.",
         EXPIREAT_ARGS,
         |live, args, reply| MEMBERS_OF_SET.expire(live, args, reply, "sexpireat"),
     ),
     setting(
+        OF_SET,
         "spexpireat",
         "Sets when set members expire, as a Unix time in milliseconds.",
         PEXPIREAT_ARGS,
         |live, args, reply| MEMBERS_OF_SET.expire(live, args, reply, "spexpireat"),
     ),
     telling(
+        OF_SET,
         "sttl",
         "Returns the remaining time to live of set members, in seconds.",
         |live, args, reply| MEMBERS_OF_SET.tell(live, args, reply, TTL_SECONDS),
     ),
     telling(
+        OF_SET,
         "spttl",
         "Returns the remaining time to live of set members, in milliseconds.",
         |live, args, reply| MEMBERS_OF_SET.tell(live, args, reply, TTL_MS),
     ),
     telling(
+        OF_SET,
         "sexpiretime",
         "Returns when set members expire, as Unix times in seconds.",
         |live, args, reply| MEMBERS_OF_SET.tell(live, args, reply, MOMENT_SECONDS),
     ),
     telling(
+        OF_SET,
         "spexpiretime",
         "Returns when set members expire, as Unix times in milliseconds.",
         |live, args, reply| MEMBERS_OF_SET.tell(live, args, reply, MOMENT_MS),
@@ -204,10 +228,74 @@ pub const COMMANDS: &[Row] = &[
         arity: -5,
         flags: flag::WRITE | flag::FAST,
         ..setting(
+            OF_SET,
             "spersist",
             "Removes the time to live of set members, so that they do not expire.",
             TELL_ARGS,
             |live, args, reply| MEMBERS_OF_SET.persist(live, args, reply),
+        )
+    },
+    setting(
+        OF_ZSET,
+        "zexpire",
+        "Sets the time to live of sorted set members, in seconds.",
+        EXPIRE_ARGS,
+        |live, args, reply| MEMBERS_OF_ZSET.expire(live, args, reply, "zexpire"),
+    ),
+    setting(
+        OF_ZSET,
+        "zpexpire",
+        "Sets the time to live of sorted set members, in milliseconds.",
+        PEXPIRE_ARGS,
+        |live, args, reply| MEMBERS_OF_ZSET.expire(live, args, reply, "zpexpire"),
+    ),
+    setting(
+        OF_ZSET,
+        "zexpireat",
+        "Sets when sorted set members expire, as a Unix time in seconds.",
+        EXPIREAT_ARGS,
+        |live, args, reply| MEMBERS_OF_ZSET.expire(live, args, reply, "zexpireat"),
+    ),
+    setting(
+        OF_ZSET,
+        "zpexpireat",
+        "Sets when sorted set members expire, as a Unix time in milliseconds.",
+        PEXPIREAT_ARGS,
+        |live, args, reply| MEMBERS_OF_ZSET.expire(live, args, reply, "zpexpireat"),
+    ),
+    telling(
+        OF_ZSET,
+        "zttl",
+        "Returns the remaining time to live of sorted set members, in seconds.",
+        |live, args, reply| MEMBERS_OF_ZSET.tell(live, args, reply, TTL_SECONDS),
+    ),
+    telling(
+        OF_ZSET,
+        "zpttl",
+        "Returns the remaining time to live of sorted set members, in milliseconds.",
+        |live, args, reply| MEMBERS_OF_ZSET.tell(live, args, reply, TTL_MS),
+    ),
+    telling(
+        OF_ZSET,
+        "zexpiretime",
+        "Returns when sorted set members expire, as Unix times in seconds.",
+        |live, args, reply| MEMBERS_OF_ZSET.tell(live, args, reply, MOMENT_SECONDS),
+    ),
+    telling(
+        OF_ZSET,
+        "zpexpiretime",
+        "Returns when sorted set members expire, as Unix times in milliseconds.",
+        |live, args, reply| MEMBERS_OF_ZSET.tell(live, args, reply, MOMENT_MS),
+    ),
+    Row {
+        arity: -5,
+        flags: flag::WRITE | flag::FAST,
+        ..setting(
+            OF_ZSET,
+            "zpersist",
+            "Removes the time to live of sorted set members, so that they do not expire.",
+            TELL_ARGS,
+            |live, args, reply| MEMBERS_OF_ZSET.persist(live, args, reply),
         )
     },
 ];
@@ -308,6 +396,7 @@ impl Family {
         reply: &mut Reply<'_>,
         telling: Telling,
     ) -> Result<(), CommandError> {
+        let reading = *live.reading();
         let members = live.members(args.get(1), self.kind)?;
         let first = self.names_at(args, 2, self.not_positive)?;
         reply.array(args.len() - first);
@@ -316,7 +405,7 @@ impl Family {
             reply.integer(match deadline {
                 None => NO_MEMBER,
                 Some(None) => NO_DEADLINE,
-                Some(Some(deadline)) => telling(deadline, live.reading()),
+                Some(Some(deadline)) => telling(deadline, &reading),
             });
         }
         Ok(())

@@ -535,7 +535,7 @@ fn zcard(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 }
 
 fn count(
-    live: &Live<'_>,
+    live: &mut Live<'_>,
     key: &[u8],
     interval: Interval<'_>,
     reply: &mut Reply<'_>,
@@ -559,7 +559,7 @@ fn zlexcount(
 
 /// Answers the rank of a member, which `from_end` makes of the rank from the start and the length.
 fn rank(
-    live: &Live<'_>,
+    live: &mut Live<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
     from_end: fn(usize, usize) -> usize,

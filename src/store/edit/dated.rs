@@ -12,11 +12,12 @@ use crate::store::collection::{hash_of, set_of};
 use crate::store::edit::Found;
 use crate::store::edit::hash::HashMut;
 use crate::store::edit::set::SetMut;
+use crate::store::edit::zset::ZsetMut;
 use crate::store::entry::{Form, NewValue};
 use crate::store::entry_mut::EntryMut;
 use crate::store::members::{self, Losses};
 use crate::value::placement::{Ahead, Placement};
-use crate::value::{Kind, Value, dated_packed};
+use crate::value::{Kind, Value, dated_packed, zset};
 
 impl Live<'_> {
     /// The collection at a key, which must be of this type, for what is done to deadlines of its
@@ -31,6 +32,7 @@ impl Live<'_> {
     ) -> Result<Option<AnyMut<'_>>, CommandError> {
         match kind {
             Kind::Set => Ok(self.set_mut(key)?.map(AnyMut::Set)),
+            Kind::Zset => Ok(self.zset_mut(key)?.map(AnyMut::Zset)),
             _ => Ok(self.hash_mut(key)?.map(AnyMut::Hash)),
         }
     }
@@ -42,6 +44,8 @@ pub enum AnyMut<'a> {
     Hash(HashMut<'a>),
     /// A set.
     Set(SetMut<'a>),
+    /// A sorted set.
+    Zset(ZsetMut<'a>),
 }
 
 impl AnyMut<'_> {
@@ -50,6 +54,7 @@ impl AnyMut<'_> {
         match self {
             AnyMut::Hash(hash) => hash.find(member).map(|found| found.deadline),
             AnyMut::Set(set) => set.deadline(member),
+            AnyMut::Zset(zset) => zset.deadline(member),
         }
     }
 
@@ -59,6 +64,7 @@ impl AnyMut<'_> {
         match self {
             AnyMut::Hash(hash) => hash.set_deadline(member, deadline),
             AnyMut::Set(set) => set.set_deadline(member, deadline),
+            AnyMut::Zset(zset) => zset.set_deadline(member, deadline),
         }
     }
 
@@ -67,6 +73,7 @@ impl AnyMut<'_> {
         match self {
             AnyMut::Hash(hash) => hash.remove(member),
             AnyMut::Set(set) => set.remove(member),
+            AnyMut::Zset(zset) => zset.remove(member).is_some(),
         }
     }
 }
@@ -129,6 +136,7 @@ impl<'a> DatedMut<'a> {
                 let set = set_of(slot, ALL_LIVE).expect("it is a set");
                 Value::Set(set.to_big(placement))
             }
+            Kind::Zset => Value::Zset(Box::new(zset::to_big(slot.inline(), placement))),
             _ => {
                 let hash = hash_of(slot, ALL_LIVE).expect("only hashes are left");
                 Value::Hash(hash.to_big(placement))
@@ -140,13 +148,15 @@ impl<'a> DatedMut<'a> {
         }
     }
 
-    /// Gives members room for deadlines. A small set is packed.
+    /// Gives members room for deadlines. A small set is packed; a sorted set becomes big.
     fn become_dated(&mut self) {
         if self.slot.is_dated() {
             return;
         }
-        if !self.slot.is_boxed() {
-            let kind = self.slot.kind();
+        let kind = self.slot.kind();
+        if kind == Kind::Zset {
+            self.grow();
+        } else if !self.slot.is_boxed() {
             let dated = dated_packed::to_dated(self.slot.inline(), members::strings_of(kind));
             if let Some(dated) = dated {
                 let form = Form::of(kind).dated();
@@ -170,8 +180,13 @@ impl<'a> DatedMut<'a> {
             || !dated_packed::set_deadline(&mut self.slot, strings, member, deadline)
         {
             self.grow();
-            if let Some(Value::Set(members) | Value::Hash(members)) = self.slot.value_mut() {
-                members.set_deadline(members.hash_with(self.ahead, member), member, deadline);
+            let ahead = self.ahead;
+            match self.slot.value_mut() {
+                Some(Value::Set(members) | Value::Hash(members)) => {
+                    members.set_deadline(members.hash_with(ahead, member), member, deadline);
+                }
+                Some(Value::Zset(zset)) => zset.set_deadline(member, deadline),
+                _ => {}
             }
         }
         match deadline {

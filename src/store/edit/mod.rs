@@ -247,12 +247,12 @@ impl Keyspace {
             }
             Kind::Zset => {
                 let limits = limits.zset;
-                let mut zset = ZsetMut {
-                    slot,
-                    placement,
-                    limits,
-                };
-                strings.chunks(2).all(|pair| zset.load(pair))
+                let base = dated(slot, index);
+                let mut zset = ZsetMut { base, limits };
+                let mut deadlines = deadlines.iter().copied();
+                strings
+                    .chunks(2)
+                    .all(|pair| zset.load(pair, deadlines.next().flatten()))
             }
             Kind::Stream => {
                 let limit = limits.stream;

@@ -13,6 +13,8 @@
 //! ranks of it, in O(log n), and everything else is done by rank: counting (its length), reading
 //! from either end, removing.
 //!
+//! A small set has no deadlines: with the first deadline of a member it becomes big.
+//!
 //! A score is never NaN: nobody gives one. -0.0 equals 0.0; what was given first is kept.
 //! Redis: prints the former as `-0` if the set is big and as `0` if it is small.
 //!
@@ -56,6 +58,7 @@ pub use self::pages::Page;
 pub use self::small::{insert, is_valid, remove, remove_ranks, to_big};
 pub use self::tree::Direction;
 use super::{SMALL_BYTES_MAX, packed};
+use crate::expiry::Deadline;
 
 /// What setting a score did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +135,14 @@ impl<'a> ZsetRef<'a> {
         match self {
             ZsetRef::Packed(packed) => small::score(packed, member),
             ZsetRef::Big(big) => big.score(member),
+        }
+    }
+
+    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+        match self {
+            ZsetRef::Packed(packed) => small::score(packed, member).map(|_| None),
+            ZsetRef::Big(big) => big.deadline(member),
         }
     }
 
