@@ -14,7 +14,7 @@ use crate::value::packed;
 use crate::value::placement::Ahead;
 use crate::value::set::{SetLimits, SetRef};
 use crate::value::stream::{ChunkLimit, Stream};
-use crate::value::zset::{ZsetLimits, ZsetRef};
+use crate::value::zset::{NamedRef, ZsetLimits, ZsetRef};
 use crate::value::{Kind, StringRef, Value};
 
 /// When small collections become big ones.
@@ -204,7 +204,7 @@ pub enum AnyRef<'a> {
     /// A set.
     Set(SetRef<'a>),
     /// A sorted set.
-    Zset(ZsetRef<'a>),
+    Zset(NamedRef<'a>),
 }
 
 impl AnyRef<'_> {
@@ -254,6 +254,19 @@ impl Live<'_> {
         self.get(key).map(|slot| self.zset_in(slot)).transpose()
     }
 
+    /// The sorted set at a key, for questions about members by name. Some of its expired members
+    /// are removed when the command ends.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_by_name(&self, key: &[u8]) -> Result<Option<NamedRef<'_>>, CommandError> {
+        let Some(slot) = self.get(key) else {
+            return Ok(None);
+        };
+        self.note_due_members(key, slot);
+        Ok(Some(NamedRef::new(zset_of(slot)?, self.reading.now)))
+    }
+
     /// The sorted set in an entry, of which [`Live::settle_all_members`] has removed all due
     /// members.
     ///
@@ -291,10 +304,10 @@ impl Live<'_> {
     ///
     /// # Errors
     /// WRONGTYPE.
-    pub fn members(&mut self, key: &[u8], kind: Kind) -> Result<Option<AnyRef<'_>>, CommandError> {
+    pub fn members(&self, key: &[u8], kind: Kind) -> Result<Option<AnyRef<'_>>, CommandError> {
         match kind {
             Kind::Set => Ok(self.set(key)?.map(AnyRef::Set)),
-            Kind::Zset => Ok(self.zset(key)?.map(AnyRef::Zset)),
+            Kind::Zset => Ok(self.zset_by_name(key)?.map(AnyRef::Zset)),
             _ => Ok(self.hash(key)?.map(AnyRef::Hash)),
         }
     }

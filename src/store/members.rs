@@ -9,8 +9,8 @@
 //!
 //! Whoever reads a collection does so at an instant at which due members do not exist, and neither
 //! does a collection all of whose members are due. So when they are removed is seen in events and
-//! memory alone. (Of a sorted set they are removed before a command looks at it, as its ranks count
-//! them.) A collection that is dead as a whole is removed at once, however big it is, and
+//! memory alone. (Of a sorted set they are removed before a command looks at its order, as ranks
+//! count them.) A collection that is dead as a whole is removed at once, however big it is, and
 //! freed piece by piece.
 //!
 //! Redis: HLEN counts expired fields until they are removed, HEXPIRE revives them, HSETEX KEEPTTL
@@ -33,6 +33,10 @@ use crate::value::{Kind, Value, dated_packed};
 
 /// Members looked at between two readings of the clock.
 pub const MEMBERS_PER_STEP: usize = 512;
+
+/// A member of a sorted set takes so many times as long to remove: a million of 16 bytes take 1.3 s
+/// where those of a set take 0.05.
+const ZSET_SHARE: usize = 8;
 
 /// How the deadlines of a type's members are spoken of.
 #[derive(Clone, Copy)]
@@ -258,7 +262,7 @@ pub fn expire(
     if let Some(value) = slot.value_mut() {
         return match value {
             Value::Hash(members) | Value::Set(members) => members.expire(now, limit, gone),
-            Value::Zset(zset) => zset.expire(now, limit, gone),
+            Value::Zset(zset) => zset.expire(now, limit / ZSET_SHARE, gone),
             _ => true,
         };
     }

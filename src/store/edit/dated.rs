@@ -32,7 +32,7 @@ impl Live<'_> {
     ) -> Result<Option<AnyMut<'_>>, CommandError> {
         match kind {
             Kind::Set => Ok(self.set_mut(key)?.map(AnyMut::Set)),
-            Kind::Zset => Ok(self.zset_mut(key)?.map(AnyMut::Zset)),
+            Kind::Zset => Ok(self.zset_by_name_mut(key)?.map(AnyMut::Zset)),
             _ => Ok(self.hash_mut(key)?.map(AnyMut::Hash)),
         }
     }

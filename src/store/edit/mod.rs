@@ -248,7 +248,11 @@ impl Keyspace {
             Kind::Zset => {
                 let limits = limits.zset;
                 let base = dated(slot, index);
-                let mut zset = ZsetMut { base, limits };
+                let mut zset = ZsetMut {
+                    base,
+                    limits,
+                    losses: None,
+                };
                 let mut deadlines = deadlines.iter().copied();
                 strings
                     .chunks(2)

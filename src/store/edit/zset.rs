@@ -2,11 +2,12 @@
 
 use super::dated::DatedMut;
 use super::empty_packed;
-use crate::expiry::Deadline;
+use crate::expiry::{ALL_LIVE, Deadline};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::zset_of;
 use crate::store::entry::Form;
+use crate::store::members::Losses;
 use crate::value::zset::{self, Outcome, Zset, ZsetLimits, ZsetRef};
 use crate::value::{Kind, Value};
 
@@ -16,13 +17,18 @@ impl Live<'_> {
     /// # Errors
     /// WRONGTYPE.
     pub fn zset_mut(&mut self, key: &[u8]) -> Result<Option<ZsetMut<'_>>, CommandError> {
-        let (placement, limits) = (self.space.placement, self.space.limits.zset);
         self.settle_all_members(key);
+        self.zset_by_name_mut(key)
+    }
+
+    /// The same for edits of members by name: of the due ones only these are removed.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_by_name_mut(&mut self, key: &[u8]) -> Result<Option<ZsetMut<'_>>, CommandError> {
+        let (placement, limits) = (self.space.placement, self.space.limits.zset);
         let found = self.edit(key, Kind::Zset)?;
-        Ok(found.map(|found| ZsetMut {
-            base: DatedMut::new(found, placement).0,
-            limits,
-        }))
+        Ok(found.map(|found| ZsetMut::new(DatedMut::new(found, placement), limits)))
     }
 
     /// The same; a missing key becomes an empty sorted set, to which the caller must add something.
@@ -31,21 +37,53 @@ impl Live<'_> {
     /// WRONGTYPE.
     pub fn zset_or_new(&mut self, key: &[u8]) -> Result<ZsetMut<'_>, CommandError> {
         let (placement, limits) = (self.space.placement, self.space.limits.zset);
-        self.settle_all_members(key);
         let found = self.edit_or_new(key, Kind::Zset, || empty_packed(Form::Zset))?;
-        let base = DatedMut::new(found, placement).0;
-        Ok(ZsetMut { base, limits })
+        Ok(ZsetMut::new(DatedMut::new(found, placement), limits))
     }
 }
 
-/// A sorted set to be edited.
+/// A sorted set to be edited. A due member that an edit meets is removed, counted and reported
+/// first: it is as if it were not there.
 pub struct ZsetMut<'a> {
     pub(super) base: DatedMut<'a>,
     pub(super) limits: ZsetLimits,
+    /// None while it is being loaded.
+    pub(super) losses: Option<Losses<'a>>,
+}
+
+impl<'a> ZsetMut<'a> {
+    #[inline]
+    fn new((base, losses): (DatedMut<'a>, Losses<'a>), limits: ZsetLimits) -> ZsetMut<'a> {
+        let losses = Some(losses);
+        ZsetMut {
+            base,
+            limits,
+            losses,
+        }
+    }
 }
 
 impl ZsetMut<'_> {
-    /// The sorted set as it is now.
+    /// Removes a member if it is due.
+    #[inline]
+    fn settle(&mut self, member: &[u8]) {
+        let now = self.losses.as_ref().map_or(ALL_LIVE, |losses| losses.now);
+        if let Some(deadline) = self.base.due(member, now) {
+            self.remove_any(member);
+            if let Some(losses) = &mut self.losses {
+                losses.member(&self.base.slot, member, deadline);
+            }
+        }
+    }
+
+    /// The score of a member.
+    #[inline]
+    pub fn score(&mut self, member: &[u8]) -> Option<f64> {
+        self.settle(member);
+        self.view().score(member)
+    }
+
+    /// The sorted set as it is now, due members that were not met included.
     pub fn view(&self) -> ZsetRef<'_> {
         zset_of(&self.base.slot).expect("only sorted sets get here")
     }
@@ -66,6 +104,7 @@ impl ZsetMut<'_> {
 
     /// Sets the score of a member, which is added if it is new. The score is not NaN.
     pub fn insert(&mut self, member: &[u8], score: f64) -> Outcome {
+        self.settle(member);
         if let Some(zset) = self.big() {
             return zset.insert(member, score);
         }
@@ -77,7 +116,8 @@ impl ZsetMut<'_> {
     }
 
     /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
-    pub fn deadline(&self, member: &[u8]) -> Option<Option<Deadline>> {
+    pub fn deadline(&mut self, member: &[u8]) -> Option<Option<Deadline>> {
+        self.settle(member);
         self.view().deadline(member)
     }
 
@@ -112,6 +152,11 @@ impl ZsetMut<'_> {
 
     /// Removes a member; its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        self.settle(member);
+        self.remove_any(member)
+    }
+
+    fn remove_any(&mut self, member: &[u8]) -> Option<f64> {
         let removed = match self.big() {
             Some(zset) => zset.remove(member),
             None => zset::remove(&mut self.base.slot, member),
