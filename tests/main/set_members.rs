@@ -424,6 +424,31 @@ fn the_dead_are_reported_before_what_a_command_does() {
 }
 
 #[test]
+fn a_digest_tells_whether_members_have_deadlines() {
+    for (add, expire, persist) in [
+        (
+            "sadd k a b",
+            "sexpire k 9 members 1 a",
+            "spersist k members 1 a",
+        ),
+        (
+            "zadd k 1 a 2 b",
+            "zexpire k 9 members 1 a",
+            "zpersist k members 1 a",
+        ),
+    ] {
+        let mut sim = Sim::new();
+        sim.engine.config.debug_command = mayfly::config::Permission::Yes;
+        sim.run(add);
+        let before = sim.run("debug digest");
+        sim.run(expire);
+        assert_ne!(sim.run("debug digest"), before);
+        sim.run(persist);
+        assert_eq!(sim.run("debug digest"), before);
+    }
+}
+
+#[test]
 fn watched_sets_change_when_members_die() {
     for mut sim in all_forms() {
         sim.script("sadd s a b => :2\nspexpire s 10 members 1 a => *1 :1");
