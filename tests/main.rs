@@ -70,6 +70,8 @@ mod rules;
 mod scripts;
 #[path = "main/sessions.rs"]
 mod sessions;
+#[path = "main/set_members.rs"]
+mod set_members;
 #[path = "main/sets.rs"]
 mod sets;
 #[path = "main/settings.rs"]
@@ -98,5 +100,7 @@ mod transcripts;
 mod twin;
 #[path = "main/types.rs"]
 mod types;
+#[path = "main/zset_members.rs"]
+mod zset_members;
 #[path = "main/zsets.rs"]
 mod zsets;

@@ -24,6 +24,8 @@ pub mod bitmap;
 
 pub mod hyperloglog;
 
+pub mod member;
+
 pub mod hash;
 
 pub mod set;
@@ -61,6 +63,8 @@ pub const FAMILIES: &[&[Row]] = &[
     hash::COMMANDS,
     hash::expire::COMMANDS,
     set::COMMANDS,
+    member::COMMANDS,
+    member::compatible::COMMANDS,
     string::increx::COMMANDS,
     string::compare::COMMANDS,
     string::soft::COMMANDS,

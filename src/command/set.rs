@@ -497,12 +497,10 @@ fn srandmember(
         set.sample(draws, &mut rng, |member| reply_member(reply, member));
     } else {
         // As many replies as were announced: no set is empty.
-        let mut drawn = (0..draws).map_while(|_| set.random(&mut rng));
-        while repeated.go_on(reply)
-            && let Some(member) = drawn.next()
-        {
+        set.draw(draws, &mut rng, |member| {
             reply_member(reply, member);
-        }
+            repeated.go_on(reply)
+        });
         repeated.end(reply)?;
     }
     Ok(())
@@ -518,12 +516,18 @@ fn smove(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     // The type of the destination is checked even if nothing is moved.
     live.set_mut(to)?;
     if is_member && from != to {
+        let mut deadline = None;
         if let Some(mut source) = live.set_mut(from)? {
+            deadline = source.deadline(member).flatten();
             source.remove(member);
         }
         live.changed(Event::SREM, from);
         live.drop_empty(from);
-        if live.set_or_new(to, member, 1)?.add(member) {
+        let mut destination = live.set_or_new(to, member, 1)?;
+        if destination.add(member) {
+            if deadline.is_some() {
+                destination.set_deadline(member, deadline);
+            }
             live.changed(Event::SADD, to);
         }
     }
@@ -595,6 +599,7 @@ impl Combination {
         event: Event,
     ) -> Result<(), CommandError> {
         let key = args.get(1);
+        args.from(2).for_each(|key| live.settle_all_members(key));
         let found = self.of(live, args, 2)?;
         if found.len() == 0 {
             if live.remove(key) {

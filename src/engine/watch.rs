@@ -77,7 +77,8 @@ impl Engine {
             return;
         }
         // What is left of the dead afterwards has died since.
-        self.keyspace.settle_fields(db as usize, key, &self.reading);
+        self.keyspace
+            .settle_members(db as usize, key, &self.reading);
         let live = self.keyspace.live(db as usize, &self.reading);
         let was_dead = live.peek(key).is_none();
         let watcher = Watcher {
@@ -107,7 +108,14 @@ impl Engine {
 
     /// A key changed: transactions that watch it will fail.
     pub fn touch_watched(&mut self, db: u16, event: Event, key: &[u8]) {
-        let is_removal_of_dead = [Event::EXPIRED, Event::HEXPIRED, Event::DEL].contains(&event);
+        let is_removal_of_dead = [
+            Event::EXPIRED,
+            Event::HEXPIRED,
+            Event::SEXPIRED,
+            Event::ZEXPIRED,
+            Event::DEL,
+        ]
+        .contains(&event);
         let failed: Vec<SessionKey> = self
             .watch
             .watchers(db, key)
@@ -147,12 +155,12 @@ impl Engine {
         self.fail_transactions(&failed);
     }
 
-    /// Whether EXEC must fail because a watched key, or a field of it, died since it was watched.
+    /// Whether EXEC must fail because a watched key, or a member of it, died since it was watched.
     pub fn has_dead_watched(&mut self, session_key: SessionKey) -> bool {
         let watched = &self.sessions[session_key].multi.watched;
         watched.iter().any(|(db, key, was_dead)| {
             let live = self.keyspace.live(*db as usize, &self.reading);
-            !was_dead && (live.peek(key).is_none() || live.has_dead_fields(key))
+            !was_dead && (live.peek(key).is_none() || live.has_dead_members(key))
         })
     }
 }

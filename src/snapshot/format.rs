@@ -41,7 +41,8 @@
 //! Compatibility: a reader refuses a file whose second version number is beyond its own, unknown
 //! flags, and unknown kinds without bit 7. Files of older versions are read forever. Version 1 had
 //! no collections, version 2 no deadlines of fields, version 3 no streams. Kinds 4 and 5 came
-//! later: a file without such keys is read by whoever reads version 4.
+//! later, and so did parts of kinds 7 and 8: a file without such keys is read by whoever reads
+//! version 4.
 //!
 //! bincode ended with version 2.0.1; it is used in this file alone, so that it can be replaced.
 
@@ -169,14 +170,15 @@ pub struct PartRecord<'a> {
     pub key: &'a [u8],
     /// Deadline of the key in Unix ms.
     pub deadline: Option<i64>,
-    /// 1 list, 2 set, 3 sorted set, 4 hash, 5 hash with deadlines of fields, 6 stream.
+    /// 1 list, 2 set, 3 sorted set, 4 hash, 5 hash with deadlines of fields, 6 stream, 7 set with
+    /// deadlines of members, 8 sorted set with them.
     pub kind: u8,
     /// Number of the part, from 0.
     pub part: u32,
     /// Its elements, as [`Elements::push`] wrote their strings: items of a list in order, members
     /// of a set, members of a sorted set with the eight bytes of their scores (IEEE 754 double),
-    /// fields with their values and, where they have deadlines, those: nothing, or the eight bytes
-    /// of a Unix time in ms. Of a stream, what
+    /// fields with their values; behind each, where they have deadlines, that: nothing, or the
+    /// eight bytes of a Unix time in ms. Of a stream, what
     /// [`Piece::for_each`](crate::value::stream::Piece::for_each) says.
     pub elements: &'a [u8],
 }
@@ -186,10 +188,18 @@ pub const DATED_HASH: u8 = 5;
 /// [`PartRecord::kind`] of a stream.
 pub const STREAM: u8 = 6;
 
+/// [`PartRecord::kind`] of a set with deadlines of members.
+pub const DATED_SET: u8 = 7;
+
+/// [`PartRecord::kind`] of a sorted set with deadlines of members.
+pub const DATED_ZSET: u8 = 8;
+
 /// [`PartRecord::kind`] of a collection.
 pub fn kind_of_part(kind: Kind, is_dated: bool) -> u8 {
     match kind {
         Kind::Hash if is_dated => DATED_HASH,
+        Kind::Set if is_dated => DATED_SET,
+        Kind::Zset if is_dated => DATED_ZSET,
         Kind::Stream => STREAM,
         _ => kind as u8,
     }
@@ -199,8 +209,8 @@ pub fn kind_of_part(kind: Kind, is_dated: bool) -> u8 {
 pub fn type_of_part(kind: u8) -> Option<Kind> {
     match kind {
         1 => Some(Kind::List),
-        2 => Some(Kind::Set),
-        3 => Some(Kind::Zset),
+        2 | DATED_SET => Some(Kind::Set),
+        3 | DATED_ZSET => Some(Kind::Zset),
         4 | DATED_HASH => Some(Kind::Hash),
         STREAM => Some(Kind::Stream),
         _ => None,

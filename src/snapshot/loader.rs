@@ -16,16 +16,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::format::{
-    self, CHUNK_START, ChunkStart, DATED_HASH, Extras, Fault, Footer, HEADER_START, Header,
-    KIND_COLLECTIONS, KIND_END, KIND_EXTRA_COLLECTIONS, KIND_EXTRA_STRINGS, KIND_LIBRARIES,
-    KIND_RULES, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM, Stated, StringRecord,
-    Strings,
+    self, CHUNK_START, ChunkStart, DATED_HASH, DATED_SET, DATED_ZSET, Extras, Fault, Footer,
+    HEADER_START, Header, KIND_COLLECTIONS, KIND_END, KIND_EXTRA_COLLECTIONS, KIND_EXTRA_STRINGS,
+    KIND_LIBRARIES, KIND_RULES, KIND_STRINGS, LibraryRecord, PartRecord, RuleRecord, STREAM,
+    Stated, StringRecord, Strings,
 };
 use super::storage::Storage;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::{Basis, Deadline, Soft, Term, is_due};
 use crate::store::Keyspace;
 use crate::store::entry::{Form, INLINE_MAX, NewValue};
+use crate::store::members::strings_of;
 use crate::value::{Value, stream};
 
 /// Records inserted together, after the places they go to have been asked for.
@@ -506,19 +507,19 @@ impl Target<'_> {
             self.loaded.expired += u64::from(record.part == 0);
             return Ok(());
         };
-        let is_dated = record.kind == DATED_HASH;
+        let is_dated = matches!(record.kind, DATED_HASH | DATED_SET | DATED_ZSET);
         let kind = format::type_of_part(record.kind).ok_or(Fault::BadRecord)?;
         let mut strings = Strings(record.elements).collect::<Result<Vec<&[u8]>, Fault>>()?;
         let mut deadlines = Vec::new();
         if is_dated && !strings.is_empty() {
-            (strings, deadlines) = self.fields(&strings)?;
+            (strings, deadlines) = self.members(&strings, strings_of(kind))?;
             if strings.is_empty() {
                 return Ok(());
             }
         }
         let hash = self.keyspace.look_ahead(self.db, record.key);
         let key = (hash, record.key);
-        // Of parts with deadlines the first that has a living field makes the hash.
+        // Of parts with deadlines the first that has a living member makes the collection.
         if record.part == 0 || (is_dated && !self.keyspace.has(self.db, key)) {
             let was_there = self
                 .keyspace
@@ -534,27 +535,29 @@ impl Target<'_> {
         }
     }
 
-    /// The fields with their values and deadlines of a dated hash, those that are dead and not to
-    /// be loaded left out.
+    /// The members, of so many strings, and deadlines of a dated collection, less those that are
+    /// dead and not to be loaded.
     #[allow(clippy::type_complexity, reason = "two lists that belong together")]
-    fn fields<'r>(
+    fn members<'r>(
         &self,
         strings: &[&'r [u8]],
+        of_member: usize,
     ) -> Result<(Vec<&'r [u8]>, Vec<Option<Deadline>>), Fault> {
         let (mut kept, mut deadlines) = (Vec::new(), Vec::new());
-        for field in strings.chunks(3) {
-            let &[name, value, unix_ms] = field else {
+        for member in strings.chunks(of_member + 1) {
+            let Some((unix_ms, member)) = member.split_last().filter(|_| member.len() > of_member)
+            else {
                 return Err(Fault::BadRecord);
             };
             let unix_ms = match unix_ms.len() {
                 0 => None,
                 _ => {
-                    let bytes = unix_ms.try_into().map_err(|_| Fault::BadRecord)?;
+                    let bytes = (*unix_ms).try_into().map_err(|_| Fault::BadRecord)?;
                     Some(i64::from_le_bytes(bytes))
                 }
             };
             if let Some(deadline) = self.deadline(unix_ms) {
-                kept.extend([name, value]);
+                kept.extend_from_slice(member);
                 deadlines.push(deadline);
             }
         }
@@ -626,13 +629,11 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
                 && strings.iter().skip(1).step_by(2).all(|s| s.len() == 8)
         }
         4 => strings.len().is_multiple_of(2),
-        DATED_HASH => {
-            strings.len().is_multiple_of(3)
-                && strings
-                    .iter()
-                    .skip(2)
-                    .step_by(3)
-                    .all(|s| matches!(s.len(), 0 | 8))
+        DATED_HASH => are_dated(&strings, 3),
+        DATED_SET => are_dated(&strings, 2),
+        DATED_ZSET => {
+            let mut scores = strings.iter().skip(1).step_by(3);
+            are_dated(&strings, 3) && scores.all(|score| score.len() == 8)
         }
         STREAM => stream::are_elements(&strings),
         _ => false,
@@ -642,6 +643,12 @@ fn check_part(record: &PartRecord<'_>) -> Result<(), Fault> {
     } else {
         Err(Fault::BadRecord)
     }
+}
+
+/// Whether each member has so many strings, the last of which is that of a deadline.
+fn are_dated(strings: &[&[u8]], of_member: usize) -> bool {
+    let mut deadlines = strings.iter().skip(of_member - 1).step_by(of_member);
+    strings.len().is_multiple_of(of_member) && deadlines.all(|s| matches!(s.len(), 0 | 8))
 }
 
 /// Verifies a snapshot without loading it. `unix_ms` is the time to judge deadlines by.

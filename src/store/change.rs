@@ -52,6 +52,9 @@ events! {
     LTRIM LIST "ltrim";
     SADD SET "sadd";
     SREM SET "srem";
+    SEXPIRE SET "sexpire";
+    SEXPIRED SET "sexpired";
+    SPERSIST SET "spersist";
     SPOP SET "spop";
     SINTERSTORE SET "sinterstore";
     SUNIONSTORE SET "sunionstore";
@@ -59,6 +62,9 @@ events! {
     ZADD ZSET "zadd";
     ZINCR ZSET "zincr";
     ZREM ZSET "zrem";
+    ZEXPIRE ZSET "zexpire";
+    ZEXPIRED ZSET "zexpired";
+    ZPERSIST ZSET "zpersist";
     ZREMRANGEBYSCORE ZSET "zremrangebyscore";
     ZREMRANGEBYRANK ZSET "zremrangebyrank";
     ZREMRANGEBYLEX ZSET "zremrangebylex";

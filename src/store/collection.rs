@@ -14,7 +14,7 @@ use crate::value::packed;
 use crate::value::placement::Ahead;
 use crate::value::set::{SetLimits, SetRef};
 use crate::value::stream::{ChunkLimit, Stream};
-use crate::value::zset::{ZsetLimits, ZsetRef};
+use crate::value::zset::{NamedRef, ZsetLimits, ZsetRef};
 use crate::value::{Kind, StringRef, Value};
 
 /// When small collections become big ones.
@@ -71,17 +71,22 @@ pub fn list_of(slot: &Slot) -> Result<ListRef<'_>, CommandError> {
     }
 }
 
-/// The set in an entry.
+/// The set in an entry, at an instant.
 ///
 /// # Errors
 /// WRONGTYPE.
-pub fn set_of(slot: &Slot) -> Result<SetRef<'_>, CommandError> {
+#[inline]
+pub fn set_of(slot: &Slot, now: UnixMillis) -> Result<SetRef<'_>, CommandError> {
     match slot.value() {
         ValueRef::Inline(bytes) => match slot.form() {
             entry::Form::IntegerSet => Ok(SetRef::Intset(bytes)),
             entry::Form::Set => Ok(SetRef::Packed(bytes)),
+            entry::Form::DatedSet => Ok(SetRef::Dated(bytes, now)),
             _ => Err(CommandError::WrongType),
         },
+        ValueRef::Boxed(Value::Set(members)) if slot.is_dated() => {
+            Ok(SetRef::DatedBig(members, now))
+        }
         ValueRef::Boxed(Value::Set(members)) => Ok(SetRef::Big(members)),
         _ => Err(CommandError::WrongType),
     }
@@ -133,7 +138,7 @@ pub fn len_of(slot: &Slot) -> Option<usize> {
     match slot.kind() {
         Kind::String | Kind::Stream => None,
         Kind::List => list_of(slot).ok().map(ListRef::len),
-        Kind::Set => set_of(slot).ok().map(SetRef::len),
+        Kind::Set => set_of(slot, ALL_LIVE).ok().map(SetRef::len),
         Kind::Zset => zset_of(slot).ok().map(ZsetRef::len),
         Kind::Hash => hash_of(slot, ALL_LIVE).ok().map(HashRef::len),
     }
@@ -142,9 +147,8 @@ pub fn len_of(slot: &Slot) -> Option<usize> {
 /// Hands out the elements of a small collection as their strings (a field and its value, a member
 /// and the eight bytes of its score) and deadlines.
 pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[StringRef<'_>], Option<Deadline>)) {
-    if let Ok(set) = set_of(slot) {
-        set.iter()
-            .for_each(|member| each(&[StringRef::Short(&member)], None));
+    if let Ok(set) = set_of(slot, ALL_LIVE) {
+        set.for_each_dated(|member, deadline| each(&[StringRef::Short(&member)], deadline));
         return;
     }
     if let Ok(hash) = hash_of(slot, ALL_LIVE) {
@@ -192,6 +196,28 @@ pub fn payload_bytes(slot: &Slot) -> usize {
     bytes
 }
 
+/// A collection whose members may have deadlines, to be read.
+#[derive(Clone, Copy)]
+pub enum AnyRef<'a> {
+    /// A hash.
+    Hash(HashRef<'a>),
+    /// A set.
+    Set(SetRef<'a>),
+    /// A sorted set.
+    Zset(NamedRef<'a>),
+}
+
+impl AnyRef<'_> {
+    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+        match self {
+            AnyRef::Hash(hash) => hash.deadline(member),
+            AnyRef::Set(set) => set.deadline(member),
+            AnyRef::Zset(zset) => zset.deadline(member),
+        }
+    }
+}
+
 /// Reading: counts a hit or a miss and sets the access clock, as [`Live::get`] does.
 impl Live<'_> {
     /// The list at a key.
@@ -202,20 +228,57 @@ impl Live<'_> {
         self.get(key).map(list_of).transpose()
     }
 
-    /// The set at a key.
+    /// The set at a key. Some of its expired members are removed when the command ends.
     ///
     /// # Errors
     /// WRONGTYPE.
     pub fn set(&self, key: &[u8]) -> Result<Option<SetRef<'_>>, CommandError> {
-        self.get(key).map(set_of).transpose()
+        self.get(key).map(|slot| self.set_in(key, slot)).transpose()
     }
 
-    /// The sorted set at a key.
+    /// The set in the entry of a key.
     ///
     /// # Errors
     /// WRONGTYPE.
-    pub fn zset(&self, key: &[u8]) -> Result<Option<ZsetRef<'_>>, CommandError> {
-        self.get(key).map(zset_of).transpose()
+    pub fn set_in<'s>(&self, key: &[u8], slot: &'s Slot) -> Result<SetRef<'s>, CommandError> {
+        self.note_due_members(key, slot);
+        set_of(slot, self.reading.now)
+    }
+
+    /// The sorted set at a key, of which all due members are removed first.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset(&mut self, key: &[u8]) -> Result<Option<ZsetRef<'_>>, CommandError> {
+        self.settle_all_members(key);
+        self.get(key).map(|slot| self.zset_in(slot)).transpose()
+    }
+
+    /// The sorted set at a key, for questions about members by name. Some of its expired members
+    /// are removed when the command ends.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_by_name(&self, key: &[u8]) -> Result<Option<NamedRef<'_>>, CommandError> {
+        let Some(slot) = self.get(key) else {
+            return Ok(None);
+        };
+        self.note_due_members(key, slot);
+        Ok(Some(NamedRef::new(zset_of(slot)?, self.reading.now)))
+    }
+
+    /// The sorted set in an entry, of which [`Live::settle_all_members`] has removed all due
+    /// members.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn zset_in<'s>(&self, slot: &'s Slot) -> Result<ZsetRef<'s>, CommandError> {
+        let zset = zset_of(slot)?;
+        assert!(
+            !members::may_be_due(slot, self.reading.now),
+            "due members were not removed"
+        );
+        Ok(zset)
     }
 
     /// The stream at a key.
@@ -236,6 +299,19 @@ impl Live<'_> {
             .transpose()
     }
 
+    /// The collection at a key, which must be of this type, for questions about deadlines of its
+    /// members.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn members(&self, key: &[u8], kind: Kind) -> Result<Option<AnyRef<'_>>, CommandError> {
+        match kind {
+            Kind::Set => Ok(self.set(key)?.map(AnyRef::Set)),
+            Kind::Zset => Ok(self.zset_by_name(key)?.map(AnyRef::Zset)),
+            _ => Ok(self.hash(key)?.map(AnyRef::Hash)),
+        }
+    }
+
     /// The hash at a key, without counting a hit or a miss (see [`Live::peek`]).
     ///
     /// # Errors
@@ -247,11 +323,16 @@ impl Live<'_> {
     }
 
     fn hash_in<'s>(&self, key: &[u8], slot: &'s Slot) -> Result<HashRef<'s>, CommandError> {
-        let now = self.reading.now;
-        if members::may_be_due(slot, now) {
+        self.note_due_members(key, slot);
+        Ok(hash_of(slot, self.reading.now)?.with(self.member_ahead()))
+    }
+
+    /// Notes that members of the collection at a key may be due.
+    #[inline]
+    fn note_due_members(&self, key: &[u8], slot: &Slot) {
+        if members::may_be_due(slot, self.reading.now) {
             self.note(self.space.hash(key), slot);
         }
-        Ok(hash_of(slot, now)?.with(self.member_ahead()))
     }
 
     /// The hash of a member that was worked out ahead, for [`SetRef::contains_with`].

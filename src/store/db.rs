@@ -9,17 +9,16 @@
 //!
 //! Not here: who may see a key (`Live`).
 
-use super::collection::hash_of;
 use super::entry::{Expiry, Parts, Slot};
 use super::entry_mut::{EntryMut, EntrySum};
 use super::fills::Fills;
 use super::graveyard::Graveyard;
-use super::members;
+use super::members::{self, Deadlines};
 use super::preimages::Cut;
 use super::table::{Place, Table};
 use crate::clock::UnixMillis;
 use crate::expiry::index::{Coming, Filing, ItemRef, Refile, Strata};
-use crate::expiry::{ALL_LIVE, Basis, Deadline, Term, is_due};
+use crate::expiry::{Basis, Deadline, Term, is_due};
 
 /// What happens to a deadline when a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,18 +304,20 @@ impl Db {
         }
     }
 
-    /// Files a hash anew by the soonest deadline of its fields, or no more if it has no volatile
-    /// ones.
+    /// Files a collection anew by the soonest deadline of its members, or no more if it has no
+    /// volatile ones.
     pub fn file_members(&mut self, hash: u64, item: ItemRef) {
         let is_it = |slot: &Slot| members::is_filed_at(slot, item);
         let Some(mut slot) = self.table.find_by_mut(hash, is_it) else {
             return;
         };
-        let Some(((old, _), hash)) = members::filed(&slot).zip(hash_of(&slot, ALL_LIVE).ok())
-        else {
+        let Some(deadlines) = members::deadlines_of(&slot) else {
             return;
         };
-        let filed = match hash.soonest() {
+        let Some((old, _)) = deadlines.filed() else {
+            return;
+        };
+        let filed = match deadlines.soonest() {
             Some(soonest) => {
                 let item = self.members.change(item, old, soonest);
                 Some((soonest, self.members.refile(item, soonest)))
@@ -406,13 +407,13 @@ impl Db {
                     );
                     assert_eq!(super::entry::tag(self.index.hash(item)), slot.tag());
                 }
-                assert_eq!(members::filed(slot).is_some(), has_volatile_fields(slot));
+                assert_eq!(members::filed(slot).is_some(), has_volatile_members(slot));
                 if let Some((deadline, item)) = members::filed(slot) {
                     dated += 1;
                     dated_sum += i128::from(deadline.0.0);
                     assert!(
                         self.members.contains(item),
-                        "a hash names an item that is not there"
+                        "a collection names an item that is not there"
                     );
                     assert_eq!(super::entry::tag(self.members.hash(item)), slot.tag());
                 }
@@ -424,20 +425,16 @@ impl Db {
         assert_eq!(
             dated,
             self.members.len(),
-            "index of hashes and table disagree"
+            "index of collections and table disagree"
         );
         assert_eq!(dated_sum, self.members.deadline_sum());
     }
 }
 
-/// Whether a hash has volatile fields, none of which dies before the hash is looked at; for tests.
-fn has_volatile_fields(slot: &Slot) -> bool {
-    let Ok(hash) = hash_of(slot, ALL_LIVE) else {
-        return false;
-    };
-    let deadlines = hash.iter().filter_map(|element| element.deadline);
-    let soonest = deadlines.min();
+/// Whether a collection has volatile members, none of which dies before it is looked at; for tests.
+fn has_volatile_members(slot: &Slot) -> bool {
+    let soonest = members::deadlines_of(slot).and_then(Deadlines::survey);
     let filed = members::filed(slot).map(|(deadline, _)| deadline);
-    assert!(soonest >= filed, "a hash is filed too late");
+    assert!(soonest >= filed, "a collection is filed too late");
     soonest.is_some()
 }

@@ -182,7 +182,7 @@ impl Form {
     ///
     /// # Panics
     /// If it is not of a type that can have them.
-    fn dated(self) -> Form {
+    pub fn dated(self) -> Form {
         match self.kind() {
             Kind::Set => Form::DatedSet,
             Kind::Zset => Form::DatedZset,

@@ -17,7 +17,7 @@ use crate::expiry::is_due;
 /// DBSIZE and INFO remove at most this many due keys before they count.
 pub const SETTLE_MAX: usize = 4096;
 
-/// A key that a read passed over because it was due, or a hash with fields that are.
+/// A key that a read passed over because it was due, or a collection with members that are.
 #[derive(Clone, Copy)]
 pub(super) struct Noted {
     pub(super) db: u16,
@@ -113,9 +113,9 @@ impl Keyspace {
         })
     }
 
-    /// Removes due fields of the hash that an item names, about as many as are looked at in one
-    /// step, and files it anew if that was all; the hash itself if all its fields are due.
-    pub(super) fn expire_fields(
+    /// Removes due members of the collection that an item names, about as many as are looked at in
+    /// one step, and files it anew if that was all; the collection itself if all of them are due.
+    pub(super) fn expire_members(
         &mut self,
         db: usize,
         (item, hash): (ItemRef, u64),
@@ -138,8 +138,8 @@ impl Keyspace {
             return;
         };
         let expired = match removal {
-            Removal::Active => &mut stats.fields_expired_actively,
-            Removal::Lazy => &mut stats.fields_expired_lazily,
+            Removal::Active => &mut stats.members_expired_actively,
+            Removal::Lazy => &mut stats.members_expired_lazily,
         };
         let mut losses = Losses {
             changes,
@@ -152,14 +152,16 @@ impl Keyspace {
             db,
             is_reported: false,
         };
-        // Of many fields that each leave an event some are removed at a time.
+        // Of many members that each leave an event some are removed at a time.
         let is_piecemeal = losses.deaths.are_kept()
-            && len_of(&slot).is_some_and(|fields| fields > MEMBERS_PER_STEP);
+            && len_of(&slot).is_some_and(|members| members > MEMBERS_PER_STEP);
         let mut is_dead = members::is_dead(&slot, now);
         let mut is_over = true;
         if members::may_be_due(&slot, now) && (!is_dead || is_piecemeal) {
             Db::preserve(cut, number, &slot);
-            let is_named = losses.changes.is_heard(Event::HEXPIRED)
+            let kind = slot.kind();
+            let event = members::words_of(kind).expired;
+            let is_named = losses.changes.is_heard(event)
                 || losses.effects.are_heard()
                 || losses.deaths.are_kept();
             let key = if is_named {
@@ -167,7 +169,7 @@ impl Keyspace {
             } else {
                 Vec::new()
             };
-            let gone = |field: &[u8], deadline| losses.field(&key, field, deadline);
+            let gone = |member: &[u8], deadline| losses.member_of(kind, &key, member, deadline);
             is_over = members::expire(&mut slot, now, MEMBERS_PER_STEP, gone);
             is_dead = len_of(&slot) == Some(0);
         }
@@ -175,16 +177,16 @@ impl Keyspace {
             // As of a dead key, a snapshot needs nothing of it.
             dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
                 cut.count_unkept(number, slot);
-                losses.hash(slot);
+                losses.collection(slot);
             });
         } else if is_over {
             dbs[db].file_members(hash, item);
         }
     }
 
-    /// Removes due fields of a hash before it is copied or watched, as many as DBSIZE would remove
-    /// keys.
-    pub fn settle_fields(&mut self, db: usize, key: &[u8], reading: &Reading) {
+    /// Removes due members of a collection before it is copied or watched, as many as DBSIZE would
+    /// remove keys.
+    pub fn settle_members(&mut self, db: usize, key: &[u8], reading: &Reading) {
         let hash = self.hash(key);
         let mut left = SETTLE_MAX;
         while left > 0 && !self.is_frozen {
@@ -195,12 +197,12 @@ impl Keyspace {
             let Some((_, item)) = due else {
                 return;
             };
-            self.expire_fields(db, (item, hash), (reading.now, Removal::Lazy));
+            self.expire_members(db, (item, hash), (reading.now, Removal::Lazy));
             left = left.saturating_sub(MEMBERS_PER_STEP);
         }
     }
 
-    /// Removes the due keys and fields that reads passed over, and reports them and then the missed
+    /// Removes the due keys and members that reads passed over, reports them and then the missed
     /// keys and the deadlines that have slid. Called when a command ends, before its changes are
     /// published.
     #[inline]
@@ -219,7 +221,7 @@ impl Keyspace {
                     continue;
                 }
                 if what == Filed::Members {
-                    self.expire_fields(db as usize, (item, hash), (reading.now, Removal::Lazy));
+                    self.expire_members(db as usize, (item, hash), (reading.now, Removal::Lazy));
                 } else {
                     self.expire(db as usize, hash, (reading.now, Removal::Lazy), is_it);
                 }
@@ -252,10 +254,10 @@ impl Keyspace {
         if self.is_frozen {
             return 0;
         }
-        let hashes = self.settle_dead_hashes(db, reading, limit);
+        let collections = self.settle_dead_collections(db, reading, limit);
         let keys = self.settle_due_keys(db, reading, limit);
         let indexes = [&self.dbs[db].index, &self.dbs[db].members];
-        if hashes + keys > 0 || indexes.iter().any(|index| index.ripe_len() > 0) {
+        if collections + keys > 0 || indexes.iter().any(|index| index.ripe_len() > 0) {
             // It has something else to do now, at another time.
             self.schedule.note(db);
         }
@@ -293,8 +295,8 @@ impl Keyspace {
         limit - left
     }
 
-    /// Removes the hashes that are dead because all their fields are due, in the same way.
-    pub(super) fn settle_dead_hashes(
+    /// Removes the collections that are dead because all their members are due, in the same way.
+    pub(super) fn settle_dead_collections(
         &mut self,
         db: usize,
         reading: &Reading,
@@ -313,7 +315,7 @@ impl Keyspace {
             let is_it = |slot: &Slot| members::is_filed_at(slot, item);
             let slot = self.dbs[db].table.find_by(hash, is_it);
             if slot.is_some_and(|slot| members::is_dead(slot, reading.now)) {
-                self.expire_fields(db, (item, hash), (reading.now, Removal::Active));
+                self.expire_members(db, (item, hash), (reading.now, Removal::Active));
             }
         }
         drawn.len()
@@ -381,8 +383,8 @@ impl Keyspace {
         round
     }
 
-    /// One round of active expiry of fields in one database: draws up to `ripe` hashes from those
-    /// whose time has come and removes some of their due fields.
+    /// One round of active expiry of members in one database: draws up to `ripe` collections from
+    /// those whose time has come and removes some of their due members.
     pub fn expire_members_round(
         &mut self,
         db: usize,
@@ -394,7 +396,7 @@ impl Keyspace {
         self.dbs[db].members.draw_ripe(&mut self.rng, ripe, drawn);
         self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
-            self.expire_fields(db, (item, hash), (reading.now, Removal::Active));
+            self.expire_members(db, (item, hash), (reading.now, Removal::Active));
         }
     }
 

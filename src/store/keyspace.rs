@@ -43,9 +43,9 @@ pub struct Stats {
     /// Living keys that gave way as memory was full.
     pub evicted: u64,
     /// Expired hash fields that were removed because a command met them.
-    pub fields_expired_lazily: u64,
+    pub members_expired_lazily: u64,
     /// Expired hash fields that the expiry job removed.
-    pub fields_expired_actively: u64,
+    pub members_expired_actively: u64,
 }
 
 impl Stats {
@@ -452,7 +452,7 @@ impl Keyspace {
         if old.is_some() && !replaces {
             return false;
         }
-        self.settle_fields(from.0, from.1, reading);
+        self.settle_members(from.0, from.1, reading);
         let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
             return false;
         };

@@ -8,7 +8,6 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::change::Event;
-use super::collection::{hash_of, len_of};
 use super::db::{Db, Filed, Ttl};
 use super::entry::{Form, INLINE_MAX, NewValue, Parts, Slot, ValueRef};
 use super::expire::{Noted, SETTLE_MAX};
@@ -155,7 +154,7 @@ impl Live<'_> {
         is_dead(slot, self.reading.now)
     }
 
-    /// Notes that a key is dead, or that fields of it are.
+    /// Notes that a key is dead, or that members of it are.
     #[cold]
     pub(super) fn note(&self, hash: u64, slot: &Slot) {
         let now = self.reading.now;
@@ -264,12 +263,33 @@ impl Live<'_> {
         self.visible(key)
     }
 
-    /// Whether a key holds a hash with fields that are due but still there.
-    pub fn has_dead_fields(&self, key: &[u8]) -> bool {
+    /// Whether a key holds a collection with members that are due but still there.
+    pub fn has_dead_members(&self, key: &[u8]) -> bool {
         let now = self.reading.now;
         let slot = self.peek(key).filter(|slot| members::may_be_due(slot, now));
-        let hash = slot.and_then(|slot| hash_of(slot, now).ok());
-        hash.is_some_and(|hash| Some(hash.len()) < slot.and_then(len_of))
+        let deadlines = slot.and_then(members::deadlines_of);
+        deadlines.is_some_and(|deadlines| deadlines.dead(now) > 0)
+    }
+
+    /// Removes all due members of the collection at a key, however many they are: before a command
+    /// that makes something of those that are left, as it would make something else elsewhere.
+    #[inline]
+    pub fn settle_all_members(&mut self, key: &[u8]) {
+        if !self.space.dbs[self.db].members.is_empty() {
+            self.settle_members_at(self.space.hash(key), key);
+        }
+    }
+
+    fn settle_members_at(&mut self, hash: u64, key: &[u8]) {
+        let now = self.reading.now;
+        while let Some(slot) = self.space.dbs[self.db].table.find(hash, key) {
+            let due = members::filed(slot).filter(|&(at, _)| is_due(at, now));
+            let Some((_, item)) = due.filter(|_| !self.is_dead(slot)) else {
+                return;
+            };
+            let at = (now, Removal::Lazy);
+            self.space.expire_members(self.db, (item, hash), at);
+        }
     }
 
     /// Looks at a key even if it is dead: MEMORY USAGE, DEBUG OBJECT.
@@ -330,7 +350,7 @@ impl Live<'_> {
             .deadline()
             .is_some_and(|deadline| is_due(deadline, now));
         if let Some((_, item)) = members::filed(slot).filter(|_| !is_key) {
-            self.space.expire_fields(self.db, (item, hash), at);
+            self.space.expire_members(self.db, (item, hash), at);
         } else {
             self.space
                 .expire(self.db, hash, at, |slot| slot.key() == key);
@@ -545,15 +565,16 @@ impl Live<'_> {
         }
     }
 
-    /// The event of fields that were removed because they were given a deadline in the past, as the
-    /// setting `expire-past-event` says. They count as expired either way, unlike keys: so in
-    /// Redis.
-    pub fn past_field_event(&mut self, fields: usize) -> Event {
-        self.space.stats.fields_expired_lazily += fields as u64;
+    /// The event of members that were removed from a collection of this type because they were
+    /// given a deadline in the past, as the setting `expire-past-event` says. They count as expired
+    /// either way, unlike keys: so in Redis.
+    pub fn past_member_event(&mut self, kind: Kind, members: usize) -> Event {
+        self.space.stats.members_expired_lazily += members as u64;
+        let words = super::members::words_of(kind);
         if self.space.past_is_expired {
-            Event::HEXPIRED
+            words.expired
         } else {
-            Event::HDEL
+            words.removed
         }
     }
 
@@ -810,7 +831,7 @@ pub(super) fn memory_of(slot: &Slot) -> usize {
     slot.allocated_bytes() + TABLE_SHARE_BYTES + index
 }
 
-/// Whether a key is dead: by its own deadline, or as a hash by those of all its fields.
+/// Whether a key is dead: by its own deadline, or as a collection by those of all its members.
 #[inline]
 pub(super) fn is_dead(slot: &Slot, now: UnixMillis) -> bool {
     slot.deadline()

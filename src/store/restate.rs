@@ -7,6 +7,7 @@ use super::collection::{for_each_element, stream_of};
 use super::effect::{Effects, ITEMS_PER_EFFECT};
 use super::entry::Slot;
 use super::live::ends_of;
+use super::members::words_of;
 use crate::clock::Reading;
 use crate::expiry::expiretime_ms;
 use crate::value::Kind;
@@ -161,15 +162,11 @@ fn restate_elements(effects: &mut Effects, db: usize, slot: &Slot, reading: &Rea
         }
     });
     add(effects, db, [command, key], &mut strings);
-    for (field, moment) in volatile {
+    let words = words_of(kind);
+    for (member, moment) in volatile {
         let moment = moment.to_string();
-        let command = [b"HPEXPIREAT".as_slice(), key, moment.as_bytes()];
-        effects.record(
-            db,
-            command
-                .into_iter()
-                .chain([b"FIELDS".as_slice(), b"1", &field]),
-        );
+        let command = [words.expiration, key, moment.as_bytes()].into_iter();
+        effects.record(db, command.chain([words.members, b"1", &member]));
     }
 }
 

@@ -7,13 +7,10 @@
 //!
 //! ```text
 //! packed  field  value  field  value ...                      "listpack"
-//! dated   [deadline, 8 bytes] [item, 4 bytes]                 "listpackex"
-//!         field  value  deadline  field  value  deadline ...
+//! dated   as in `dated_packed`                                "listpackex"
 //! ```
 //!
-//! A hash becomes dated with its first field that has a deadline, and stays so. A field's deadline
-//! is an item of 6 bytes, or of none. In front stands by which deadline the keyspace has filed the
-//! hash, and where; the item is `u32::MAX` if it has not.
+//! A hash becomes dated with its first field that has a deadline, and stays so.
 //!
 //! Redis: a packed hash has no limit of bytes, so one of 512 fields may take 64 KiB. Ours lies in
 //! its key's entry and becomes a table at 16 KiB, however few its fields are. "listpackex" is
@@ -22,19 +19,16 @@
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::dated;
+use super::dated_packed::{self, FILED_BYTES, Inner, element};
 use super::packed::{self, Buffer};
 use super::placement::{Ahead, Placement};
 use super::segmented::{Content, Element, Segmented, sample_by_walk};
 use super::{SMALL_BYTES_MAX, StringRef};
 use crate::clock::UnixMillis;
-use crate::expiry::index::ItemRef;
 use crate::expiry::{ALL_LIVE, Deadline};
 
-/// Bytes before the fields of a dated hash.
-const FILED_BYTES: usize = 12;
-/// What stands there for a hash that is not filed.
-const NOT_FILED: [u8; FILED_BYTES] = [0xff; FILED_BYTES];
+/// Strings of a field.
+pub const STRINGS: usize = 2;
 
 /// When a packed hash must become a table.
 #[derive(Clone, Copy, Debug)]
@@ -83,23 +77,6 @@ impl Shape {
     }
 }
 
-/// The packed string of a small hash, without what stands before it.
-struct Inner<'b, B>(&'b mut B, usize);
-
-impl<B: Buffer> Buffer for Inner<'_, B> {
-    fn bytes(&self) -> &[u8] {
-        &self.0.bytes()[self.1..]
-    }
-
-    fn splice(&mut self, at: usize, removed: usize, inserted: &[&[u8]]) {
-        self.0.splice(self.1 + at, removed, inserted);
-    }
-
-    fn overwrite(&mut self, at: usize, bytes: &[u8]) {
-        self.0.overwrite(self.1 + at, bytes);
-    }
-}
-
 /// Gives a field of a small hash a value. One that is there keeps its deadline.
 pub fn set_in_small<B: Buffer>(
     buffer: &mut B,
@@ -144,88 +121,6 @@ pub fn remove_from_small<B: Buffer>(buffer: &mut B, shape: Shape, field: &[u8]) 
     let at = item.at;
     packed::remove(&mut inner, at, shape.step());
     true
-}
-
-/// Gives a field of a dated hash a deadline, or takes it away; false if that does not fit, and then
-/// nothing is changed. The field is there.
-pub fn set_deadline_in_dated<B: Buffer>(
-    buffer: &mut B,
-    field: &[u8],
-    deadline: Option<Deadline>,
-) -> bool {
-    let mut inner = Inner(buffer, FILED_BYTES);
-    let hash = inner.bytes();
-    let value = find(hash, Shape::Dated, field);
-    let Some(old) = value.and_then(|value| packed::item_at(hash, value.end())) else {
-        return true;
-    };
-    let bytes = deadline.map(dated::to_bytes);
-    let bytes = bytes.as_ref().map_or(&b""[..], |bytes| bytes);
-    if hash.len() + bytes.len() > SMALL_BYTES_MAX {
-        return false;
-    }
-    let at = old.at;
-    packed::replace(&mut inner, at, bytes);
-    true
-}
-
-/// The dated form of a packed hash, not filed; none if it is too long for that.
-pub fn to_dated(hash: &[u8]) -> Option<Vec<u8>> {
-    if hash.len() + packed::len(hash) > SMALL_BYTES_MAX {
-        return None;
-    }
-    let mut dated = NOT_FILED.to_vec();
-    dated.extend_from_slice(packed::EMPTY);
-    HashRef::new(Form::Packed(hash), ALL_LIVE)
-        .iter()
-        .for_each(|element| push(&mut dated, element));
-    Some(dated)
-}
-
-/// The living fields of a dated hash, not filed, and the dead ones with their deadlines.
-pub fn without_dead(hash: &[u8], now: UnixMillis) -> (Vec<u8>, Vec<(StringRef<'_>, Deadline)>) {
-    let mut living = NOT_FILED.to_vec();
-    living.extend_from_slice(packed::EMPTY);
-    let mut dead = Vec::new();
-    for element in HashRef::new(Form::Dated(hash), ALL_LIVE).iter() {
-        match element.deadline.filter(|_| element.is_dead(now)) {
-            Some(deadline) => dead.push((element.member, deadline)),
-            None => push(&mut living, element),
-        }
-    }
-    (living, dead)
-}
-
-/// Adds a field to a dated hash.
-fn push(
-    dated: &mut Vec<u8>,
-    Element {
-        member,
-        value,
-        deadline,
-    }: Element<'_>,
-) {
-    let deadline = deadline.map(dated::to_bytes);
-    let deadline = deadline.as_ref().map_or(&b""[..], |bytes| bytes);
-    packed::push_back(&mut Inner(dated, FILED_BYTES), &[&member, &value, deadline]);
-}
-
-/// By which deadline a dated hash is filed, and where.
-pub fn filed(hash: &[u8]) -> Option<(Deadline, ItemRef)> {
-    let (deadline, item) = hash[..FILED_BYTES].split_at(8);
-    let item = u32::from_le_bytes(item.try_into().expect("four bytes"));
-    let deadline = i64::from_le_bytes(deadline.try_into().expect("eight bytes"));
-    (item != u32::MAX).then_some((Deadline(UnixMillis(deadline)), ItemRef(item)))
-}
-
-/// Notes by which deadline a dated hash is filed, and where.
-pub fn set_filed<B: Buffer>(buffer: &mut B, filed: Option<(Deadline, ItemRef)>) {
-    let mut bytes = NOT_FILED;
-    if let Some((deadline, item)) = filed {
-        bytes[..8].copy_from_slice(&deadline.0.0.to_le_bytes());
-        bytes[8..].copy_from_slice(&item.0.to_le_bytes());
-    }
-    buffer.overwrite(0, &bytes);
 }
 
 /// A form of a hash.
@@ -296,12 +191,7 @@ impl<'a> HashRef<'a> {
                 let value = find(hash, Shape::Packed, field)?;
                 element(b"", value.bytes, b"")
             }
-            Form::Dated(hash) => {
-                let hash = &hash[FILED_BYTES..];
-                let value = find(hash, Shape::Dated, field)?;
-                let deadline = packed::item_at(hash, value.end())?;
-                element(b"", value.bytes, deadline.bytes)
-            }
+            Form::Dated(hash) => dated_packed::find(hash, STRINGS, field)?,
             Form::Big(hash) => hash.get(hash.hash_with(self.ahead, field), field)?,
         };
         (!element.is_dead(self.now)).then_some(element)
@@ -398,27 +288,6 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// A deadline that no field's is before, dead ones included, if any has one. Exact in a small
-    /// hash; see [`Segmented::soonest`].
-    pub fn soonest(self) -> Option<Deadline> {
-        match self.form {
-            Form::Packed(_) => None,
-            Form::Dated(_) => {
-                let all = HashRef::new(self.form, ALL_LIVE);
-                all.iter().filter_map(|element| element.deadline).min()
-            }
-            Form::Big(hash) => hash.soonest(),
-        }
-    }
-
-    /// Whether any field has a deadline.
-    pub fn has_volatile(self) -> bool {
-        match self.form {
-            Form::Big(hash) => hash.volatile() > 0,
-            _ => self.iter().any(|element| element.deadline.is_some()),
-        }
-    }
-
     /// The big form of these fields.
     pub fn to_big(self, placement: Placement) -> Segmented {
         let mut fields = Segmented::new(Content::Fields, placement);
@@ -439,14 +308,6 @@ fn find<'a>(hash: &'a [u8], shape: Shape, field: &[u8]) -> Option<packed::Item<'
     packed::item_at(hash, packed::find(hash, field, shape.step())?.end())
 }
 
-fn element<'a>(field: &'a [u8], value: &'a [u8], deadline: &[u8]) -> Element<'a> {
-    Element {
-        member: StringRef::Short(field),
-        value: StringRef::Short(value),
-        deadline: dated::from_bytes(deadline),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -454,6 +315,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::expiry::index::ItemRef;
 
     const LIMITS: HashLimits = HashLimits {
         packed_entries_max: 512,
@@ -556,12 +418,15 @@ mod tests {
                 LIMITS,
             );
         }
-        let mut hash = to_dated(&packed).unwrap();
-        assert_eq!(filed(&hash), None);
-        assert!(set_deadline_in_dated(&mut hash, b"a", at(5)));
-        assert!(set_deadline_in_dated(&mut hash, b"c", at(9)));
-        set_filed(&mut hash, Some((Deadline(UnixMillis(5)), ItemRef(7))));
-        assert_eq!(filed(&hash), Some((Deadline(UnixMillis(5)), ItemRef(7))));
+        let mut hash = dated_packed::to_dated(&packed, STRINGS).unwrap();
+        assert_eq!(dated_packed::filed(&hash), None);
+        assert!(dated_packed::set_deadline(&mut hash, STRINGS, b"a", at(5)));
+        assert!(dated_packed::set_deadline(&mut hash, STRINGS, b"c", at(9)));
+        dated_packed::set_filed(&mut hash, Some((Deadline(UnixMillis(5)), ItemRef(7))));
+        assert_eq!(
+            dated_packed::filed(&hash),
+            Some((Deadline(UnixMillis(5)), ItemRef(7)))
+        );
         let hash_at = |hash: &[u8], now| {
             let hash = HashRef::new(Form::Dated(hash), UnixMillis(now));
             let texts = hash
@@ -579,13 +444,13 @@ mod tests {
         let all = read(Form::Dated(&hash));
         assert_eq!((all.deadline(b"b"), all.deadline(b"x")), (Some(None), None));
         assert_eq!(all.deadline(b"c"), Some(at(9)));
-        assert_eq!(all.soonest(), at(5));
+        assert_eq!(dated_packed::soonest(&hash, STRINGS), at(5));
         // A value keeps the deadline of its field; neither is a field.
         let set = set_in_small(&mut hash, Shape::Dated, b"c", b"longer", LIMITS);
         assert_eq!(set, Stored::Replaced);
         assert_eq!(read(Form::Dated(&hash)).deadline(b"c"), Some(at(9)));
         assert!(!remove_from_small(&mut hash, Shape::Dated, b"longer"));
-        let (living, dead) = without_dead(&hash, UnixMillis(5));
+        let (living, dead) = dated_packed::without_dead(&hash, STRINGS, UnixMillis(5));
         let dead: Vec<_> = dead.iter().map(|(field, at)| (&**field, at.0.0)).collect();
         assert_eq!(dead, [(b"a".as_slice(), 5)]);
         assert_eq!(hash_at(&living, 4), (b"b2clonger".to_vec(), 2, false));
@@ -593,8 +458,8 @@ mod tests {
         let big = read(Form::Dated(&hash)).to_big(Placement::new(&mut rng));
         assert_eq!(read(Form::Big(&big)).deadline(b"c"), Some(at(9)));
         assert!(remove_from_small(&mut hash, Shape::Dated, b"c"));
-        assert!(set_deadline_in_dated(&mut hash, b"a", None));
-        assert!(!read(Form::Dated(&hash)).has_volatile());
+        assert!(dated_packed::set_deadline(&mut hash, STRINGS, b"a", None));
+        assert_eq!(dated_packed::soonest(&hash, STRINGS), None);
     }
 
     #[test]

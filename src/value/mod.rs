@@ -7,6 +7,7 @@
 
 pub mod bits;
 pub mod dated;
+pub mod dated_packed;
 pub mod geo;
 pub mod glob;
 pub mod hash;
@@ -147,6 +148,8 @@ pub struct Frozen {
     pub kind: Kind,
     /// Whether elements have deadlines.
     pub is_dated: bool,
+    /// The members of a sorted set that have deadlines, with these.
+    pub deadlines: Option<Box<Segmented>>,
     /// In an order in which they can be put together again; the last is the first to be.
     pub pieces: Pieces,
 }
@@ -200,11 +203,17 @@ impl Value {
         };
         let is_dated = match self {
             Value::Set(members) | Value::Hash(members) => members.volatile() > 0,
+            Value::Zset(zset) => zset.deadlines().is_some_and(|all| all.volatile() > 0),
             _ => false,
+        };
+        let deadlines = match self {
+            Value::Zset(zset) if is_dated => zset.deadlines().cloned().map(Box::new),
+            _ => None,
         };
         Some(Frozen {
             kind: self.kind(),
             is_dated,
+            deadlines,
             pieces,
         })
     }
@@ -316,7 +325,11 @@ impl Frozen {
                 if let Some(page) = pieces.last() {
                     page.for_each(|member, score| {
                         let score = score.to_le_bytes();
-                        hand_out(&[StringRef::Short(member), StringRef::Short(&score)], None);
+                        let all = self.deadlines.as_ref();
+                        let element = all.and_then(|all| all.get(all.hash(member), member));
+                        let deadline = element.and_then(|element| element.deadline);
+                        let strings = [StringRef::Short(member), StringRef::Short(&score)];
+                        hand_out(&strings, deadline);
                     });
                 }
             }
@@ -334,7 +347,10 @@ impl Frozen {
         match &mut self.pieces {
             Pieces::List(pieces) => pieces.pop().is_some(),
             Pieces::Members(pieces) => pieces.pop().is_some(),
-            Pieces::Zset(pieces) => pieces.pop().is_some(),
+            Pieces::Zset(pieces) => {
+                let deadlines = self.deadlines.as_mut();
+                pieces.pop().is_some() || deadlines.is_some_and(|all| all.dismantle())
+            }
             Pieces::Stream(pieces) => pieces.pop().is_some(),
         }
     }

@@ -8,6 +8,9 @@
 //!                  too many, or what is added does not fit `packed`
 //! ```
 //!
+//! With the first deadline of a member an intset becomes packed or big, and a packed set what
+//! [`dated_packed`] is; that may become big as well.
+//!
 //! A set never goes back by removals. The two small forms lie inside their key's entry and are
 //! edited through [`Buffer`]; an edit that does not fit changes nothing and says which form the set
 //! must have for it.
@@ -17,11 +20,13 @@ use std::ops::Deref;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
+use super::dated_packed::{self, FILED_BYTES, Inner};
 use super::packed::{self, Buffer};
 use super::placement::{Ahead, Placement};
 use super::segmented::{Content, Element, Segmented, sample_by_walk};
 use super::{SMALL_BYTES_MAX, StringRef, intset, number};
-use crate::expiry::ALL_LIVE;
+use crate::clock::UnixMillis;
+use crate::expiry::{ALL_LIVE, Deadline};
 
 /// When a small set must become another.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,9 @@ pub struct SetLimits {
     pub packed_value_bytes_max: usize,
 }
 
+/// Strings of a member.
+pub const STRINGS: usize = 1;
+
 /// What a set is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetForm {
@@ -41,6 +49,8 @@ pub enum SetForm {
     Intset,
     /// Members in the order they came ([`packed`]).
     Packed,
+    /// The same, with deadlines ([`dated_packed`]).
+    Dated,
     /// A table ([`Segmented`]).
     Big,
 }
@@ -62,7 +72,7 @@ impl SetForm {
     pub fn for_more(self, expected: usize, limits: SetLimits) -> SetForm {
         match self {
             SetForm::Intset if expected <= limits.intset_entries_max => SetForm::Intset,
-            SetForm::Packed if expected <= limits.packed_entries_max => SetForm::Packed,
+            SetForm::Packed | SetForm::Dated if expected <= limits.packed_entries_max => self,
             _ => SetForm::Big,
         }
     }
@@ -72,6 +82,7 @@ impl SetForm {
         match self {
             SetForm::Intset => "intset",
             SetForm::Packed => "listpack",
+            SetForm::Dated => "listpackex",
             SetForm::Big => "hashtable",
         }
     }
@@ -138,6 +149,35 @@ pub fn add_to_packed<B: Buffer>(buffer: &mut B, member: &[u8], limits: SetLimits
     }
     packed::push_back(buffer, &[member]);
     Added::New
+}
+
+/// Adds a member without a deadline to a dated set.
+pub fn add_to_dated<B: Buffer>(buffer: &mut B, member: &[u8], limits: SetLimits) -> Added {
+    let mut inner = Inner(buffer, FILED_BYTES);
+    let set = inner.bytes();
+    if packed::find(set, member, STRINGS + 1).is_some() {
+        return Added::Present;
+    }
+    let bytes = packed::item_bytes(member.len()) + packed::item_bytes(0);
+    if packed::len(set) / (STRINGS + 1) >= limits.packed_entries_max
+        || member.len() > limits.packed_value_bytes_max
+        || set.len() + bytes > SMALL_BYTES_MAX
+    {
+        return Added::MustBecome(SetForm::Big);
+    }
+    packed::push_back(&mut inner, &[member, b""]);
+    Added::New
+}
+
+/// Removes a member from a dated set; whether it was there.
+pub fn remove_from_dated<B: Buffer>(buffer: &mut B, member: &[u8]) -> bool {
+    let mut inner = Inner(buffer, FILED_BYTES);
+    let Some(item) = packed::find(inner.bytes(), member, STRINGS + 1) else {
+        return false;
+    };
+    let at = item.at;
+    packed::remove(&mut inner, at, STRINGS + 1);
+    true
 }
 
 /// Removes a member from an intset; whether it was there.
@@ -256,7 +296,7 @@ impl Deref for SetMember<'_> {
     }
 }
 
-/// A set to be read.
+/// A set to be read, at one instant if it has deadlines: dead members are not seen.
 #[derive(Clone, Copy)]
 pub enum SetRef<'a> {
     /// Sorted integers.
@@ -265,6 +305,10 @@ pub enum SetRef<'a> {
     Packed(&'a [u8]),
     /// A table.
     Big(&'a Segmented),
+    /// Members in the order they came, with deadlines.
+    Dated(&'a [u8], UnixMillis),
+    /// A table in which there are deadlines, or were.
+    DatedBig(&'a Segmented, UnixMillis),
 }
 
 impl<'a> SetRef<'a> {
@@ -273,7 +317,8 @@ impl<'a> SetRef<'a> {
         match self {
             SetRef::Intset(_) => SetForm::Intset,
             SetRef::Packed(_) => SetForm::Packed,
-            SetRef::Big(_) => SetForm::Big,
+            SetRef::Dated(..) => SetForm::Dated,
+            SetRef::Big(_) | SetRef::DatedBig(..) => SetForm::Big,
         }
     }
 
@@ -283,6 +328,8 @@ impl<'a> SetRef<'a> {
             SetRef::Intset(set) => intset::len(set),
             SetRef::Packed(set) => packed::len(set),
             SetRef::Big(set) => set.len(),
+            SetRef::Dated(..) => self.dated().count(),
+            SetRef::DatedBig(set, now) => set.len() - set.dead(now),
         }
     }
 
@@ -302,9 +349,42 @@ impl<'a> SetRef<'a> {
             SetRef::Intset(set) => {
                 number::parse_i64(member).is_some_and(|value| intset::contains(set, value))
             }
-            SetRef::Packed(set) => packed::find(set, member, 1).is_some(),
+            SetRef::Packed(set) => packed::find(set, member, STRINGS).is_some(),
             SetRef::Big(set) => set.contains(set.hash_with(ahead, member), member),
+            SetRef::Dated(..) | SetRef::DatedBig(..) => self.find_dated(ahead, member).is_some(),
         }
+    }
+
+    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+        match self {
+            SetRef::Dated(..) | SetRef::DatedBig(..) => {
+                let found = self.find_dated(Ahead::NONE, member);
+                found.map(|found| found.deadline)
+            }
+            _ => self.contains(member).then_some(None),
+        }
+    }
+
+    /// A member of a set with deadlines.
+    fn find_dated(self, ahead: Ahead, member: &[u8]) -> Option<Element<'a>> {
+        let (found, now) = match self {
+            SetRef::Dated(set, now) => (dated_packed::find(set, STRINGS, member), now),
+            SetRef::DatedBig(set, now) => (set.get(set.hash_with(ahead, member), member), now),
+            _ => return None,
+        };
+        found.filter(|element| !element.is_dead(now))
+    }
+
+    /// The living members of a small set with deadlines.
+    fn dated(self) -> impl Iterator<Item = Element<'a>> {
+        let set = match self {
+            SetRef::Dated(set, now) => Some((set, now)),
+            _ => None,
+        };
+        set.into_iter().flat_map(|(set, now)| {
+            dated_packed::iter(set, STRINGS).filter(move |element| !element.is_dead(now))
+        })
     }
 
     /// All members: integers ascending, packed ones in the order they came, others in none.
@@ -313,11 +393,30 @@ impl<'a> SetRef<'a> {
             SetRef::Intset(set) => (set, packed::EMPTY, None),
             SetRef::Packed(set) => (intset::EMPTY, set, None),
             SetRef::Big(set) => (intset::EMPTY, packed::EMPTY, Some(set)),
+            SetRef::Dated(..) | SetRef::DatedBig(..) => (intset::EMPTY, packed::EMPTY, None),
+        };
+        let dated = match self {
+            SetRef::DatedBig(set, now) => Some((set, now)),
+            _ => None,
         };
         let integers = intset::iter(integers).map(SetMember::integer);
         let items = packed::iter(items).map(|item| string(item.bytes));
         let table = table.into_iter().flat_map(Segmented::iter).map(member);
-        integers.chain(items).chain(table)
+        let living = dated.into_iter().flat_map(|(set, now)| set.living(now));
+        let living = self.dated().chain(living).map(member);
+        integers.chain(items).chain(table).chain(living)
+    }
+
+    /// All members, dead ones included, with their deadlines.
+    pub fn for_each_dated(self, mut each: impl FnMut(SetMember<'a>, Option<Deadline>)) {
+        match self {
+            SetRef::Dated(set, _) => dated_packed::iter(set, STRINGS)
+                .for_each(|element| each(member(element), element.deadline)),
+            SetRef::DatedBig(set, _) => set
+                .iter()
+                .for_each(|element| each(member(element), element.deadline)),
+            _ => self.iter().for_each(|member| each(member, None)),
+        }
     }
 
     /// A random member, all equally likely; none if there is none.
@@ -327,34 +426,59 @@ impl<'a> SetRef<'a> {
             SetRef::Intset(set) => intset::get(set, nth(rng)).map(SetMember::integer),
             SetRef::Packed(set) => packed::at(set, nth(rng)).map(|item| string(item.bytes)),
             SetRef::Big(set) => set.random(ALL_LIVE, rng).map(member),
+            SetRef::Dated(..) => self.dated().nth(nth(rng)).map(member),
+            SetRef::DatedBig(set, now) => set.random(now, rng).map(member),
         }
+    }
+
+    /// Calls `found` for `count` random members, independent of each other, if there are any, as
+    /// long as it returns true.
+    pub fn draw(
+        self,
+        count: usize,
+        rng: &mut SmallRng,
+        mut found: impl FnMut(SetMember<'a>) -> bool,
+    ) {
+        if let SetRef::DatedBig(set, now) = self {
+            return set.draw(count, now, rng, |element| found(member(element)));
+        }
+        (0..count).map_while(|_| self.random(rng)).all(found);
     }
 
     /// Calls `found` for `count` different members, or all if there are not so many, every choice
     /// being equally likely; the order is not random.
     pub fn sample(self, count: usize, rng: &mut SmallRng, mut found: impl FnMut(SetMember<'a>)) {
-        if let SetRef::Big(set) = self {
-            set.sample(count, ALL_LIVE, rng, |element| found(member(element)));
-        } else {
-            sample_by_walk(self.iter(), self.len(), count, rng).for_each(found);
-        }
+        let (set, now) = match self {
+            SetRef::Big(set) => (set, ALL_LIVE),
+            SetRef::DatedBig(set, now) => (set, now),
+            _ => return sample_by_walk(self.iter(), self.len(), count, rng).for_each(found),
+        };
+        set.sample(count, now, rng, |element| found(member(element)));
     }
 
     /// One step of SSCAN, see [`Segmented::scan`]; small sets are met whole, as in Redis.
     pub fn scan(self, cursor: u64, count: usize, mut found: impl FnMut(SetMember<'a>)) -> u64 {
-        if let SetRef::Big(set) = self {
-            return set.scan(cursor, count, |element| found(member(element)));
-        }
-        self.iter().for_each(found);
-        0
+        let (set, now) = match self {
+            SetRef::Big(set) => (set, ALL_LIVE),
+            SetRef::DatedBig(set, now) => (set, now),
+            _ => {
+                self.iter().for_each(found);
+                return 0;
+            }
+        };
+        set.scan(cursor, count, |element| {
+            if !element.is_dead(now) {
+                found(member(element));
+            }
+        })
     }
 
-    /// The big form of these members.
+    /// The big form of these members, dead ones included.
     pub fn to_big(self, placement: Placement) -> Segmented {
         let mut members = Segmented::new(Content::Members, placement);
-        for member in self.iter() {
-            members.insert(placement.hash(&member), &member, b"");
-        }
+        self.for_each_dated(|member, deadline| {
+            members.add(placement.hash(&member), &member, b"", deadline);
+        });
         members
     }
 }
@@ -401,7 +525,7 @@ mod tests {
             };
             match set.form {
                 SetForm::Intset => {}
-                SetForm::Packed => set.small = packed::EMPTY.to_vec(),
+                SetForm::Packed | SetForm::Dated => set.small = packed::EMPTY.to_vec(),
                 SetForm::Big => set.big = Some(Segmented::new(Content::Members, set.placement)),
             }
             set

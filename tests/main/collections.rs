@@ -36,7 +36,7 @@ fn content(slot: &Slot, deadline: Option<i64>) -> Content {
             list.iter().map(|item| text(&item)).collect()
         }
         Kind::Set => {
-            let set = set_of(slot).expect("a set");
+            let set = set_of(slot, mayfly::expiry::ALL_LIVE).expect("a set");
             set.iter().map(|member| text(&member)).collect()
         }
         Kind::Zset => {

@@ -118,7 +118,7 @@ fn expiry_looks_only_where_there_is_something_to_do() {
     sim.advance(110);
     assert_eq!(sim.engine.keyspace.stats.expired_actively, 1);
     sim.advance(100);
-    assert_eq!(sim.engine.keyspace.stats.fields_expired_actively, 1);
+    assert_eq!(sim.engine.keyspace.stats.members_expired_actively, 1);
     sim.engine.keyspace.check();
     // The indexes' memory is given back once, when they have been empty for a while.
     sim.advance(200);

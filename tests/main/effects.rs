@@ -204,6 +204,24 @@ const REWRITTEN: &str = "
     del h                               => del h
     hsetex h px 9 fields 2 a 1 b 1      => HSETEX h PXAT 1700000000149 FIELDS 2 a 1 b 1
     +20                                 => DEL h
+    sadd s a b c                        => sadd s a b c
+    sexpire s 5 members 3 a x b         => SPEXPIREAT s 1700000005160 MEMBERS 2 a b
+    spexpire s 7 members 1 a            => SPEXPIREAT s 1700000000167 MEMBERS 1 a
+    sexpireat s 1800000000 members 1 c  => SPEXPIREAT s 1800000000000 MEMBERS 1 c
+    spexpireat s 1 members 1 c          => SREM s c
+    spersist s members 2 a x            => spersist s members 2 a x
+    expiremember s a 9 ms               => SPEXPIREAT s 1700000000169 MEMBERS 1 a
+    expirememberat s b 1800000000       => SPEXPIREAT s 1800000000000 MEMBERS 1 b
+    pexpirememberat s b 1               => SREM s b
+    fieldexpire s 5 a                   => SPEXPIREAT s 1700000005160 MEMBERS 1 a
+    saddex s 3 a b                      => SADD s b; SPEXPIREAT s 1700000003160 MEMBERS 2 a b
+    saddex s nx 9 a c                   => SADD s c; SPEXPIREAT s 1700000009160 MEMBERS 1 c
+    smove s t a                         => smove s t a
+    spexpire t 20 members 1 a           => SPEXPIREAT t 1700000000180 MEMBERS 1 a
+    sadd t x                            => sadd t x
+    +30                                 => SREM t a
+    spexpire s 0 members 2 b c          => SREM s b c
+    del t                               => del t
     sadd s a                            => sadd s a
     spop s                              => SREM s a
     sadd s a b                          => sadd s a b
@@ -219,11 +237,18 @@ const REWRITTEN: &str = "
     brpoplpush l m 0                    => LMOVE l m RIGHT LEFT
     blmpop 0 2 x m left count 5         => LMPOP 2 x m left count 5
     zadd z 1 a 2 b 3 c 4 d              => zadd z 1 a 2 b 3 c 4 d
+    zexpire z 5 members 3 a x b         => ZPEXPIREAT z 1700000005190 MEMBERS 2 a b
+    zpexpire z 7 members 1 a            => ZPEXPIREAT z 1700000000197 MEMBERS 1 a
+    zexpireat z 1800000000 members 1 c  => ZPEXPIREAT z 1800000000000 MEMBERS 1 c
+    zpexpireat z 1 members 1 c          => ZREM z c
+    zpersist z members 2 a x            => zpersist z members 2 a x
+    expiremember z b 0                  => ZREM z b
+    zadd z 2 b 3 c                      => zadd z 2 b 3 c
     bzpopmin z 0                        => ZPOPMIN z
     bzpopmax z 0                        => ZPOPMAX z
     bzmpop 0 1 z min                    => ZMPOP 1 z min
-    xadd x * f 1                        => XADD x 1700000000160-0 f 1
-    xadd x * f 2                        => XADD x 1700000000160-1 f 2
+    xadd x * f 1                        => XADD x 1700000000190-0 f 1
+    xadd x * f 2                        => XADD x 1700000000190-1 f 2
     xadd x nomkstream 1800000000000-* f 3 => XADD x 1800000000000-0 f 3
     xadd x maxlen 3 * f 4               => XADD x MAXLEN = 3 1800000000000-1 f 4
     xadd x maxlen 5 * f 5               => XADD x 1800000000000-2 f 5
@@ -260,12 +285,12 @@ const GROUPS: [[&str; 2]; 22] = [
     [
         "xreadgroup group g c count 2 streams q >",
         "XGROUP CREATECONSUMER q g c; \
-         XCLAIM q g c 0 1-1 2-1 TIME 1700000000160 RETRYCOUNT 1 FORCE JUSTID LASTID 2-1; \
+         XCLAIM q g c 0 1-1 2-1 TIME 1700000000190 RETRYCOUNT 1 FORCE JUSTID LASTID 2-1; \
          XGROUP SETID q g 2-1 ENTRIESREAD 2",
     ],
     [
         "xreadgroup group g c streams q 1-1",
-        "XCLAIM q g c 0 2-1 TIME 1700000000160 RETRYCOUNT 2 FORCE JUSTID LASTID 2-1",
+        "XCLAIM q g c 0 2-1 TIME 1700000000190 RETRYCOUNT 2 FORCE JUSTID LASTID 2-1",
     ],
     [
         "xreadgroup group h d noack streams q >",
@@ -293,7 +318,7 @@ const GROUPS: [[&str; 2]; 22] = [
     ["xtrim q maxlen 1 delref", "XTRIM q MAXLEN = 1 DELREF"],
     [
         "xreadgroup group g e streams q >",
-        "XCLAIM q g e 0 4-1 TIME 1700000000160 RETRYCOUNT 1 FORCE JUSTID LASTID 4-1; \
+        "XCLAIM q g e 0 4-1 TIME 1700000000190 RETRYCOUNT 1 FORCE JUSTID LASTID 4-1; \
          XGROUP SETID q g 4-1 ENTRIESREAD 4",
     ],
     ["xdelex q acked ids 1 4-1", ""],
@@ -310,8 +335,8 @@ const VERBATIM: &str = "
     move k 1                            => move k 1
     select 1                            =>
     append k w                          => append k w
-    set e v px 5                        => SET e v PXAT 1700000000165
-    set f v px 5                        => SET f v PXAT 1700000000165
+    set e v px 5                        => SET e v PXAT 1700000000195
+    set f v px 5                        => SET f v PXAT 1700000000195
     swapdb 0 1                          => swapdb 0 1
     select 0                            =>
     debug populate 2 p                  => SET p:0 value:0; SET p:1 value:1
@@ -355,7 +380,7 @@ const VERBATIM: &str = "
     lmpop 1 l right count 2             => lmpop 1 l right count 2
     zadd z 1 a                          => zadd z 1 a
     zmpop 2 x z min                     => zmpop 2 x z min
-    expire e 1                          => PEXPIREAT e 1700000001160
+    expire e 1                          => PEXPIREAT e 1700000001190
     flushdb                             => flushdb
     flushdb                             =>
     select 3                            =>
@@ -401,6 +426,10 @@ const OTHERS: &str = "
     hincrby h b 1
     hexpire h 100 fields 1 b
     hpersist h fields 1 b
+    sadd e a b
+    saddex e 100 c
+    sexpire e 100 members 1 a
+    spersist e members 1 a
     hgetdel h fields 1 c
     sadd s a b c
     sadd t b c d
@@ -411,6 +440,8 @@ const OTHERS: &str = "
     sdiffstore v t s
     zadd z 1 a 2 b 3 c 4 d 5 e 6 f 7 g 8 h
     zincrby z 1 a
+    zexpire z 100 members 2 a b
+    zpersist z members 1 a
     zrem z a
     zrangestore y z 0 -1
     zremrangebyrank z 0 0
@@ -490,17 +521,24 @@ fn what_a_command_was_not_shown_is_gone_before_its_effect() {
     leader.run("pexpire dead 5");
     leader.run("hset h f 1 g 1");
     leader.run("hpexpire h 5 fields 1 f");
+    leader.run("spexpire live 5 members 1 a");
+    leader.run("zadd z 1 a 2 b");
+    leader.run("zpexpire z 5 members 1 a");
     follower.follow(&mut leader);
     leader.clock.advance_ms(5);
     leader.run("sunionstore to live dead");
     leader.run("hincrby h f 1");
+    leader.run("zrangestore y z 0 0");
     assert_eq!(
         follower.follow(&mut leader),
         [
+            "SREM live a",
             "DEL dead",
             "sunionstore to live dead",
             "HDEL h f",
-            "hincrby h f 1"
+            "hincrby h f 1",
+            "ZREM z a",
+            "zrangestore y z 0 0"
         ]
     );
     follower.assert_same(&mut leader);
@@ -546,6 +584,8 @@ fn after_a_reload_all_is_said_anew() {
         "xtrim empty maxlen 0",
         "hset h f 1 g 2",
         "hpexpire h 50 fields 1 f",
+        "spexpire t 50 members 2 1 x",
+        "zpexpire z 50 members 1 b",
     ] {
         leader.run(request);
     }

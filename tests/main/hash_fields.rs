@@ -282,7 +282,7 @@ fn fields_die_of_themselves() {
         sim.script("hpexpire h 10 fields 1 a => *1 :1\nhpexpire h 500 fields 1 b => *1 :1");
         sim.script("hpexpire g 500 fields 1 a => *1 :1");
         sim.advance(30);
-        let len = |sim: &Sim| sim.engine.keyspace.stats.fields_expired_actively;
+        let len = |sim: &Sim| sim.engine.keyspace.stats.members_expired_actively;
         assert_eq!(len(&sim), 1);
         sim.advance(500);
         assert_eq!(len(&sim), 3);
@@ -491,10 +491,10 @@ fn a_sooner_deadline_is_kept_and_a_later_one_too() {
         sim.script("hpexpire h 90 fields 1 b => *1 :1");
         sim.advance(60);
         sim.script("hlen h => :2\nhpttl h fields 2 a b => *2 :-2 :30");
-        assert_eq!(sim.engine.keyspace.stats.fields_expired_actively, 1);
+        assert_eq!(sim.engine.keyspace.stats.members_expired_actively, 1);
         sim.engine.keyspace.check();
         sim.advance(60);
-        assert_eq!(sim.engine.keyspace.stats.fields_expired_actively, 2);
+        assert_eq!(sim.engine.keyspace.stats.members_expired_actively, 2);
         sim.engine.keyspace.check();
     }
 }
@@ -530,8 +530,8 @@ fn fields_due_are_not_loaded_and_their_hash_with_the_last_of_them() {
             other.advance(1_000);
             (0..20).for_each(|_| other.jobs());
             other.script("hgetall g => *2 $4 last $1 1\ndbsize => :1");
-            let removed = other.engine.keyspace.stats.fields_expired_actively;
-            let lazily = other.engine.keyspace.stats.fields_expired_lazily;
+            let removed = other.engine.keyspace.stats.members_expired_actively;
+            let lazily = other.engine.keyspace.stats.members_expired_lazily;
             let expected = if keeps {
                 2 * fields + 1
             } else {
@@ -576,7 +576,7 @@ fn a_past_time_counts_as_expiry() {
         sim.expect(&format!("config set expire-past-event {setting}"), "+OK");
         sim.script("hset h a 1 b 2 c 3 => :3\nhexpire h 0 fields 2 a x => *2 :2 :-2");
         sim.script("hgetex h px 0 fields 1 b => *1 $1 2\nhsetex h pxat 1 fields 1 c 1 => :1");
-        assert_eq!(sim.engine.keyspace.stats.fields_expired_lazily, 3);
+        assert_eq!(sim.engine.keyspace.stats.members_expired_lazily, 3);
     }
 }
 

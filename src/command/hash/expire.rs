@@ -1,36 +1,30 @@
 //! Deadlines of the fields of hashes: HEXPIRE and its kin, HTTL and its kin, HPERSIST, and the
 //! commands that read, write or remove fields and their deadlines together.
 //!
-//! Arguments are checked in Redis' order: the type of the key, the time, the word FIELDS, the
-//! number of fields; HSETEX checks its options first, one after another. A field is answered for as
-//! the ones before it in the same command have left it.
+//! What they share with the commands on members of sets is in `command::member`. HSETEX checks its
+//! options first, one after another.
 //!
 //! Redis: an expired field still counts until it is removed, with the consequences that
-//! `store::fields` lists. Here it does not exist.
+//! `store::members` lists. Here it does not exist.
 
 use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
 use crate::command::hash::FIELD_VALUE;
-use crate::command::key::expire::{CONDITION, Conditions, TtlOption};
+use crate::command::key::expire::{CONDITION, TtlOption};
+use crate::command::member::{
+    Done, FIELDS_OF_HASH, MOMENT_MS, MOMENT_SECONDS, TTL_MS, TTL_SECONDS, member_deadline,
+};
 use crate::command::reply_string;
 use crate::command::string::{GETEX_EXPIRATION, MSETEX_EXPIRATION};
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{self, Basis, Deadline, Unit, is_due};
+use crate::expiry::{self, Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
 use crate::value::Kind;
 use crate::value::number::parse_i64;
-
-/// The last deadline a field may have, in Unix ms.
-const UNIX_MS_MAX: i64 = (1 << 46) - 1;
-
-/// What is answered for a field that is not there.
-const NO_FIELD: i64 = -2;
-/// What is answered for a field without a deadline.
-const NO_DEADLINE: i64 = -1;
 
 /// The commands on deadlines of fields.
 pub const COMMANDS: &[Row] = &[
@@ -51,7 +45,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hexpire),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.expire(live, args, reply, "hexpire")),
     },
     Row {
         name: "hpexpire",
@@ -70,7 +64,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hpexpire),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.expire(live, args, reply, "hpexpire")),
     },
     Row {
         name: "hexpireat",
@@ -89,7 +83,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hexpireat),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.expire(live, args, reply, "hexpireat")),
     },
     Row {
         name: "hpexpireat",
@@ -108,7 +102,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hpexpireat),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.expire(live, args, reply, "hpexpireat")),
     },
     Row {
         name: "httl",
@@ -125,7 +119,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(httl),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.tell(live, args, reply, TTL_SECONDS)),
     },
     Row {
         name: "hpttl",
@@ -142,7 +136,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hpttl),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.tell(live, args, reply, TTL_MS)),
     },
     Row {
         name: "hexpiretime",
@@ -159,7 +153,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hexpiretime),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.tell(live, args, reply, MOMENT_SECONDS)),
     },
     Row {
         name: "hpexpiretime",
@@ -176,7 +170,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hpexpiretime),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.tell(live, args, reply, MOMENT_MS)),
     },
     Row {
         name: "hpersist",
@@ -193,7 +187,7 @@ pub const COMMANDS: &[Row] = &[
             Arg::block("fields", FIELDS).token("FIELDS"),
         ],
         subcommands: &[],
-        handler: Data(hpersist),
+        handler: Data(|live, args, reply| FIELDS_OF_HASH.persist(live, args, reply)),
     },
     Row {
         name: "hgetex",
@@ -269,309 +263,6 @@ const FIELDS_AND_VALUES: &[Arg] = &[
 
 const HSETEX_CONDITION: &[Arg] = &[Arg::word("fnx", "FNX"), Arg::word("fxx", "FXX")];
 
-/// The deadline of fields that a number asks for; one that has come is none to refuse.
-fn field_deadline(
-    number: &[u8],
-    unit: Unit,
-    basis: Basis,
-    command: &'static str,
-    reading: &Reading,
-) -> Result<Deadline, CommandError> {
-    let amount = parse_i64(number).ok_or(CommandError::NotAnInteger)?;
-    if amount < 0 {
-        return Err(CommandError::text("ERR invalid expire time, must be >= 0"));
-    }
-    expiry::deadline(amount, unit, basis, reading)
-        .filter(|&deadline| expiry::expiretime_ms(deadline, reading) <= UNIX_MS_MAX)
-        .ok_or(CommandError::InvalidExpire(command))
-}
-
-/// Where the names begin behind the word FIELDS, which is argument `at`, and their number, which is
-/// that of all the arguments left.
-fn fields_at(args: Args<'_>, at: usize, not_positive: &'static str) -> Result<usize, CommandError> {
-    if at >= args.len() || !args.is(at, "fields") {
-        return Err(CommandError::text(
-            "ERR Mandatory argument FIELDS is missing or not at the right position",
-        ));
-    }
-    let count = args.at(at + 1).and_then(parse_i64);
-    let count = count.filter(|count| *count > 0);
-    let count = count.ok_or(CommandError::text(not_positive))?;
-    if usize::try_from(count) != Ok(args.len() - at - 2) {
-        return Err(CommandError::text(
-            "ERR The `numfields` parameter must match the number of arguments",
-        ));
-    }
-    Ok(at + 2)
-}
-
-const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
-
-/// The hash at a key that a command changes may be of another type: that is said before anything
-/// is said about the other arguments.
-fn check_type(live: &Live<'_>, key: &[u8]) -> Result<(), CommandError> {
-    match live.peek(key) {
-        Some(slot) if slot.kind() != Kind::Hash => Err(CommandError::WrongType),
-        _ => Ok(()),
-    }
-}
-
-/// Records that fields got a deadline.
-pub(super) fn deadline_effect(
-    live: &mut Live<'_>,
-    key: &[u8],
-    deadline: Deadline,
-    fields: &[&[u8]],
-) {
-    if live.is_followed() && !fields.is_empty() {
-        let moment = expiry::expiretime_ms(deadline, live.reading()).to_string();
-        let count = fields.len().to_string();
-        let head = [b"HPEXPIREAT".as_slice(), key, moment.as_bytes(), b"FIELDS"];
-        let fields = fields.iter().copied();
-        live.effect(head.into_iter().chain([count.as_bytes()]).chain(fields));
-    }
-}
-
-/// Fields a command did the same to: how many, and which if anybody hears of effects.
-#[derive(Default)]
-struct Touched<'a> {
-    count: usize,
-    fields: Vec<&'a [u8]>,
-}
-
-impl<'a> Touched<'a> {
-    fn add(&mut self, field: &'a [u8], is_followed: bool) {
-        self.count += 1;
-        if is_followed {
-            self.fields.push(field);
-        }
-    }
-}
-
-/// What a command did to fields, to be reported once for all of them.
-#[derive(Default)]
-struct Done<'a> {
-    set: Touched<'a>,
-    persisted: Touched<'a>,
-    removed: Touched<'a>,
-}
-
-impl Done<'_> {
-    /// Records the effects, of which there is one for each kind; fields were set to this deadline.
-    fn record(&self, live: &mut Live<'_>, key: &[u8], deadline: Option<Deadline>) {
-        if let Some(deadline) = deadline {
-            deadline_effect(live, key, deadline, &self.set.fields);
-        }
-        let Touched { count, fields } = &self.persisted;
-        if !fields.is_empty() {
-            let count = count.to_string();
-            let head = [b"HPERSIST".as_slice(), key, b"FIELDS", count.as_bytes()];
-            live.effect(head.into_iter().chain(fields.iter().copied()));
-        }
-        if !self.removed.fields.is_empty() {
-            let head = [b"HDEL".as_slice(), key];
-            live.effect(head.into_iter().chain(self.removed.fields.iter().copied()));
-        }
-    }
-
-    /// Reports it; removes the hash if its last field is gone.
-    fn report(&self, live: &mut Live<'_>, key: &[u8], removal: Event) {
-        if self.set.count > 0 {
-            live.changed_by(Event::HEXPIRE, key, self.set.count);
-        }
-        if self.persisted.count > 0 {
-            live.changed_by(Event::HPERSIST, key, self.persisted.count);
-        }
-        if self.removed.count > 0 {
-            live.changed_by(removal, key, self.removed.count);
-            live.drop_empty(key);
-        }
-    }
-}
-
-fn hexpire_with(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-    (unit, basis): (Unit, Basis),
-    command: &'static str,
-) -> Result<(), CommandError> {
-    let key = args.get(1);
-    check_type(live, key)?;
-    let deadline = field_deadline(args.get(2), unit, basis, command, live.reading())?;
-    let conditions = Conditions::of_word(args.get(3));
-    let at = if conditions.is_some() { 4 } else { 3 };
-    let first = fields_at(
-        args,
-        at,
-        "ERR Parameter `numFields` should be greater than 0",
-    )?;
-    let conditions = conditions.unwrap_or_default();
-    let is_past = is_due(deadline, live.reading().now);
-    let is_followed = live.is_followed();
-    let mut done = Done::default();
-    let mut hash = live.hash_mut(key)?;
-    reply.array(args.len() - first);
-    for field in args.from(first) {
-        let answer = hash.as_mut().map_or(NO_FIELD, |hash| {
-            let Some(old) = hash.find(field).map(|found| found.deadline) else {
-                return NO_FIELD;
-            };
-            if !conditions.allow(old, deadline) {
-                return 0;
-            }
-            if is_past {
-                hash.remove(field);
-                done.removed.add(field, is_followed);
-                return 2;
-            }
-            hash.set_deadline(field, Some(deadline));
-            done.set.add(field, is_followed);
-            1
-        });
-        reply.integer(answer);
-    }
-    done.record(live, key, Some(deadline));
-    let removal = live.past_field_event(done.removed.count);
-    done.report(live, key, removal);
-    Ok(())
-}
-
-fn hexpire(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    hexpire_with(
-        live,
-        args,
-        reply,
-        (Unit::Seconds, Basis::Relative),
-        "hexpire",
-    )
-}
-
-fn hpexpire(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
-    hexpire_with(
-        live,
-        args,
-        reply,
-        (Unit::Millis, Basis::Relative),
-        "hpexpire",
-    )
-}
-
-fn hexpireat(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
-    hexpire_with(
-        live,
-        args,
-        reply,
-        (Unit::Seconds, Basis::Absolute),
-        "hexpireat",
-    )
-}
-
-fn hpexpireat(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
-    hexpire_with(
-        live,
-        args,
-        reply,
-        (Unit::Millis, Basis::Absolute),
-        "hpexpireat",
-    )
-}
-
-/// Answers something about the deadlines of fields.
-fn reply_deadlines(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-    read: fn(Deadline, &Reading) -> i64,
-) -> Result<(), CommandError> {
-    let hash = live.hash(args.get(1))?;
-    let first = fields_at(args, 2, NOT_POSITIVE)?;
-    reply.array(args.len() - first);
-    for field in args.from(first) {
-        let deadline = hash.and_then(|hash| hash.deadline(field));
-        reply.integer(match deadline {
-            None => NO_FIELD,
-            Some(None) => NO_DEADLINE,
-            Some(Some(deadline)) => read(deadline, live.reading()),
-        });
-    }
-    Ok(())
-}
-
-fn httl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    reply_deadlines(live, args, reply, |at, reading| {
-        expiry::seconds_up(expiry::ttl_ms(at, reading.now))
-    })
-}
-
-fn hpttl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    reply_deadlines(live, args, reply, |at, reading| {
-        expiry::ttl_ms(at, reading.now)
-    })
-}
-
-fn hexpiretime(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
-    reply_deadlines(live, args, reply, |at, reading| {
-        expiry::seconds_up(expiry::expiretime_ms(at, reading))
-    })
-}
-
-fn hpexpiretime(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
-    reply_deadlines(live, args, reply, expiry::expiretime_ms)
-}
-
-fn hpersist(
-    live: &mut Live<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
-    let key = args.get(1);
-    check_type(live, key)?;
-    let first = fields_at(args, 2, NOT_POSITIVE)?;
-    let mut has_changed = false;
-    let mut hash = live.hash_mut(key)?;
-    reply.array(args.len() - first);
-    for field in args.from(first) {
-        let answer = hash.as_mut().map_or(NO_FIELD, |hash| {
-            match hash.find(field).map(|f| f.deadline) {
-                None => NO_FIELD,
-                Some(None) => NO_DEADLINE,
-                Some(Some(_)) => {
-                    hash.set_deadline(field, None);
-                    has_changed = true;
-                    1
-                }
-            }
-        });
-        reply.integer(answer);
-    }
-    if has_changed {
-        // Redis: one change, however many fields there are, unlike HGETEX.
-        live.changed(Event::HPERSIST, key);
-    }
-    Ok(())
-}
-
 /// What HGETEX does to deadlines.
 enum Change {
     Nothing,
@@ -593,7 +284,7 @@ fn hgetex_option(args: Args<'_>, reading: &Reading) -> Result<(Change, usize), C
         number,
         ..
     } = option;
-    let deadline = field_deadline(number, unit, basis, "hgetex", reading)?;
+    let deadline = member_deadline(number, unit, basis, "hgetex", reading)?;
     if args.len() < 6 {
         return Err(CommandError::WrongArity("hgetex".to_owned()));
     }
@@ -602,11 +293,11 @@ fn hgetex_option(args: Args<'_>, reading: &Reading) -> Result<(Change, usize), C
 
 fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
-    check_type(live, key)?;
+    FIELDS_OF_HASH.check_type(live, key)?;
     let (change, at) = hgetex_option(args, live.reading())?;
-    let first = fields_at(args, at, NOT_POSITIVE)?;
+    let first = FIELDS_OF_HASH.names_at(args, at, FIELDS_OF_HASH.not_positive)?;
     let (now, is_followed) = (live.reading().now, live.is_followed());
-    let mut done = Done::default();
+    let mut done = Done::new(Kind::Hash);
     if let Change::Nothing = change {
         let hash = live.peek_hash(key)?;
         reply.array(args.len() - first);
@@ -645,8 +336,7 @@ fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         Change::Persist | Change::Nothing => None,
     };
     done.record(live, key, deadline);
-    let removal = live.past_field_event(done.removed.count);
-    done.report(live, key, removal);
+    done.report_past(live, key);
     Ok(())
 }
 
@@ -703,7 +393,7 @@ impl HsetexOptions {
                 number,
                 ..
             } = TtlOption::parse(args, i).ok_or_else(wrong_arity)?;
-            options.deadline = Some(field_deadline(number, unit, basis, "hsetex", reading)?);
+            options.deadline = Some(member_deadline(number, unit, basis, "hsetex", reading)?);
             i += 2;
         }
         Err(wrong_arity())
@@ -756,7 +446,7 @@ impl HsetexOptions {
 fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
     let options = HsetexOptions::parse(args, live.reading())?;
-    check_type(live, key)?;
+    FIELDS_OF_HASH.check_type(live, key)?;
     let fields = || (options.first..args.len()).step_by(2);
     if let Some(must_be_there) = options.condition {
         let hash = live.peek_hash(key)?;
@@ -790,7 +480,7 @@ fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     options.record(live, args, is_past);
     live.changed_by(Event::HSET, key, fields().count());
     if is_past {
-        let removal = live.past_field_event(removed);
+        let removal = live.past_member_event(Kind::Hash, removed);
         live.also(removal, key);
         live.drop_empty(key);
     } else if options.deadline.is_some() {
@@ -802,9 +492,9 @@ fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
 
 fn hgetdel(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
-    check_type(live, key)?;
-    let first = fields_at(args, 2, NOT_POSITIVE)?;
-    let mut done = Done::default();
+    FIELDS_OF_HASH.check_type(live, key)?;
+    let first = FIELDS_OF_HASH.names_at(args, 2, FIELDS_OF_HASH.not_positive)?;
+    let mut done = Done::new(Kind::Hash);
     let mut hash = live.hash_mut(key)?;
     reply.array(args.len() - first);
     for field in args.from(first) {

@@ -7,8 +7,8 @@
 pub mod expire;
 
 use crate::command::dispatch::args::{Args, RepeatedDraws, draws_from};
-use crate::command::hash::expire::deadline_effect;
 use crate::command::key::{ScanOptions, Scanned, StringList, reply_scan, scan_cursor};
+use crate::command::member::deadline_effect;
 use crate::command::reply_string;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
@@ -16,6 +16,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::{Protocol, Reply};
 use crate::store::Live;
 use crate::store::change::Event;
+use crate::value::Kind;
 use crate::value::hash::HashRef;
 use crate::value::long_double::LongDouble;
 use crate::value::number::{format_i64, parse_i64};
@@ -458,7 +459,7 @@ fn hincrbyfloat(
     hash.set_keeping(field, text.as_bytes());
     live.effect([b"HSET".as_slice(), key, field, text.as_bytes()]);
     if let Some(deadline) = deadline {
-        deadline_effect(live, key, deadline, &[field]);
+        deadline_effect(live, (Kind::Hash, key), deadline, &[field]);
     }
     live.changed(Event::HINCRBYFLOAT, key);
     reply.bulk(text.as_bytes());

@@ -6,6 +6,7 @@
 
 use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
+use crate::command::member::compatible::kind_at;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
 use crate::expiry::{self, Basis, Deadline, SLIDING_MS_MAX, Soft, Term, Unit, is_due};
@@ -112,29 +113,29 @@ pub const COMMANDS: &[Row] = &[
     },
     Row {
         name: "ttl",
-        arity: 2,
+        arity: -2,
         flags: flag::READONLY | flag::FAST,
         categories: category::KEYSPACE | category::READ | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Generic,
         since: "1.0.0",
         complexity: "O(1)",
-        summary: "Returns the remaining time to live of a key, in seconds.",
-        args: &[Arg::key("key")],
+        summary: "Returns the remaining time to live of a key, or a member of it, in seconds.",
+        args: &[Arg::key("key"), MEMBER],
         subcommands: &[],
         handler: Data(ttl),
     },
     Row {
         name: "pttl",
-        arity: 2,
+        arity: -2,
         flags: flag::READONLY | flag::FAST,
         categories: category::KEYSPACE | category::READ | category::FAST,
         keys: &[KeySpec::at(1, key_flag::RO | key_flag::ACCESS)],
         group: Group::Generic,
         since: "2.6.0",
         complexity: "O(1)",
-        summary: "Returns the remaining time to live of a key, in milliseconds.",
-        args: &[Arg::key("key")],
+        summary: "Returns the remaining time to live of a key, or a member of it, in milliseconds.",
+        args: &[Arg::key("key"), MEMBER],
         subcommands: &[],
         handler: Data(pttl),
     },
@@ -198,6 +199,11 @@ pub(in crate::command) const SOFT: Arg =
 const SLIDING_MS: Arg = Arg::new("sliding-milliseconds", ArgKind::Integer)
     .token("SLIDING")
     .optional();
+
+/// The member of a collection whose deadline is asked for; Redis has no such argument.
+const MEMBER: Arg = Arg::new("member", ArgKind::String)
+    .optional()
+    .since(SINCE_MAYFLY);
 
 /// When a deadline is changed at all.
 pub(in crate::command) const CONDITION: &[Arg] = &[
@@ -511,16 +517,41 @@ fn reply_deadline(
     Ok(())
 }
 
+/// Answers the same of a member of the collection at a key, if one is named.
+///
+/// Redis: TTL has no second argument; KeyDB has.
+fn reply_ttl(
+    live: &mut Live<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    (command, read): (&str, fn(Deadline, &Reading) -> i64),
+) -> Result<(), CommandError> {
+    let (key, member) = match args.len() {
+        2 => return reply_deadline(live, args, reply, read),
+        3 => (args.get(1), args.get(2)),
+        _ => return Err(CommandError::WrongArity(command.to_owned())),
+    };
+    let reading = *live.reading();
+    let members = match kind_at(live, key)? {
+        Some(kind) => live.members(key, kind)?,
+        None => None,
+    };
+    reply.integer(match members.and_then(|all| all.deadline(member)) {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(deadline)) => read(deadline, &reading),
+    });
+    Ok(())
+}
+
 fn ttl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    reply_deadline(live, args, reply, |at, reading| {
-        expiry::ttl_seconds(at, reading.now)
-    })
+    let read = |at: Deadline, reading: &Reading| expiry::ttl_seconds(at, reading.now);
+    reply_ttl(live, args, reply, ("ttl", read))
 }
 
 fn pttl(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    reply_deadline(live, args, reply, |at, reading| {
-        expiry::ttl_ms(at, reading.now)
-    })
+    let read = |at: Deadline, reading: &Reading| expiry::ttl_ms(at, reading.now);
+    reply_ttl(live, args, reply, ("pttl", read))
 }
 
 fn expiretime(

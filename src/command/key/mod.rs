@@ -798,7 +798,7 @@ pub fn encoding(slot: &Slot) -> &'static str {
     if let Ok(list) = collection::list_of(slot) {
         return list.encoding();
     }
-    if let Ok(set) = collection::set_of(slot) {
+    if let Ok(set) = collection::set_of(slot, ALL_LIVE) {
         return set.form().name();
     }
     if let Ok(zset) = collection::zset_of(slot) {

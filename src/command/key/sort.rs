@@ -20,7 +20,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::collection::{list_of, set_of, zset_of};
+use crate::store::collection::list_of;
 use crate::store::effect::ITEMS_PER_EFFECT;
 use crate::value::list::ListRef;
 use crate::value::number::parse_f64_saturating;
@@ -288,8 +288,8 @@ impl<'a> Source<'a> {
         };
         match slot.kind() {
             Kind::List => list_of(slot).map(Source::List),
-            Kind::Set => set_of(slot).map(Source::Set),
-            Kind::Zset => zset_of(slot).map(Source::Zset),
+            Kind::Set => live.set_in(key, slot).map(Source::Set),
+            Kind::Zset => live.zset_in(slot).map(Source::Zset),
             Kind::String | Kind::Hash | Kind::Stream => Err(CommandError::WrongType),
         }
     }
@@ -431,6 +431,7 @@ fn run(
     may_store: bool,
 ) -> Result<(), CommandError> {
     let options = Options::parse(args, may_store)?;
+    live.settle_all_members(args.get(1));
     let source = Source::at(live, args.get(1))?;
     let elements = ordered(live, &source, &options)?;
     let found = elements

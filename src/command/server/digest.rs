@@ -74,7 +74,7 @@ impl Digest {
                 }
                 return;
             }
-            (Kind::Set, [member]) => return self.add(member),
+            (Kind::Set, [member]) if !is_volatile => return self.add(member),
             (Kind::Zset, [member, score]) => {
                 element.mix(member);
                 let score = score

@@ -407,7 +407,7 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("sync_partial_ok", 0);
     lines.add("sync_partial_err", 0);
     let stats = &space.stats;
-    let fields = stats.fields_expired_lazily + stats.fields_expired_actively;
+    let fields = stats.members_expired_lazily + stats.members_expired_actively;
     lines.add("expired_subkeys", fields);
     let expired = space.stats.expired_lazily + space.stats.expired_actively;
     lines.add("expired_keys", expired);
@@ -494,8 +494,8 @@ pub fn expiry_figures(engine: &mut Engine) -> Vec<(String, String)> {
     let stats = &space.stats;
     add("expired_keys_active", &stats.expired_actively);
     add("expired_keys_lazy", &stats.expired_lazily);
-    add("expired_subkeys_active", &stats.fields_expired_actively);
-    add("expired_subkeys_lazy", &stats.fields_expired_lazily);
+    add("expired_subkeys_active", &stats.members_expired_actively);
+    add("expired_subkeys_lazy", &stats.members_expired_lazily);
     let indexes = (0..space.databases()).map(|db| &space.db(db).index);
     let dead = indexes.map(|index| index.ripe_len().saturating_sub(index.ripe_extended()));
     add("dead_keys_resident", &dead.sum::<usize>());

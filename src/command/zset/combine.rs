@@ -16,7 +16,6 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
 use crate::store::change::Event;
-use crate::store::collection::{set_of, zset_of};
 use crate::value::Kind;
 use crate::value::number::parse_f64;
 use crate::value::placement::Placement;
@@ -272,8 +271,8 @@ impl<'a> Source<'a> {
     fn of(live: &'a Live<'_>, key: &[u8]) -> Result<Source<'a>, CommandError> {
         match live.get(key) {
             None => Ok(Source::Missing),
-            Some(slot) if slot.kind() == Kind::Set => set_of(slot).map(Source::Set),
-            Some(slot) => zset_of(slot).map(Source::Zset),
+            Some(slot) if slot.kind() == Kind::Set => live.set_in(key, slot).map(Source::Set),
+            Some(slot) => live.zset_in(slot).map(Source::Zset),
         }
     }
 
@@ -367,10 +366,10 @@ struct Combination<'a> {
     placement: Placement,
 }
 
-/// The sets named by the arguments, from their number at `number_at` on. Gives where the arguments
-/// after them start.
+/// The sets named by the arguments, from their number at `number_at` on, of which all due members
+/// are removed first. Gives where the arguments after them start.
 fn operands<'a>(
-    live: &'a Live<'_>,
+    live: &'a mut Live<'_>,
     args: Args<'_>,
     number_at: usize,
     command: &str,
@@ -385,6 +384,10 @@ fn operands<'a>(
     if number > args.len() - first {
         return Err(CommandError::Syntax);
     }
+    for key in args.from(first).take(number) {
+        live.settle_all_members(key);
+    }
+    let live = &*live;
     let mut operands = Vec::with_capacity(number);
     for index in first..first + number {
         let source = Source::of(live, args.get(index))?;
@@ -398,12 +401,13 @@ impl<'a> Combination<'a> {
     /// Reads what follows the command's name, or its destination: from the number of keys at
     /// `number_at` on. Only what is not stored has scores.
     fn parse(
-        live: &'a Live<'_>,
+        live: &'a mut Live<'_>,
         args: Args<'_>,
         number_at: usize,
         operation: Operation,
         command: &str,
     ) -> Result<Combination<'a>, CommandError> {
+        let placement = live.placement();
         let (mut operands, mut i) = operands(live, args, number_at, command)?;
         let (mut aggregate, mut has_scores) = (Aggregate::Sum, false);
         let is_weighing = operation != Operation::Diff;
@@ -430,7 +434,7 @@ impl<'a> Combination<'a> {
             operands,
             aggregate,
             has_scores,
-            placement: live.placement(),
+            placement,
         })
     }
 
@@ -505,7 +509,7 @@ impl<'a> Combination<'a> {
 }
 
 fn read(
-    live: &Live<'_>,
+    live: &mut Live<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
     operation: Operation,

@@ -400,7 +400,7 @@ impl AddOptions {
         score: f64,
     ) -> Result<Option<(Outcome, f64)>, CommandError> {
         let mut score = score;
-        if let Some(old) = zset.view().score(member) {
+        if let Some(old) = zset.score(member) {
             if self.if_absent {
                 return Ok(None);
             }
@@ -448,7 +448,7 @@ pub(super) fn put_all(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let zset = if options.if_present {
-        live.zset_mut(key)?
+        live.zset_by_name_mut(key)?
     } else {
         Some(live.zset_or_new(key)?)
     };
@@ -492,7 +492,7 @@ fn zincrby(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 fn zrem(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
     let mut removed = 0;
-    if let Some(mut zset) = live.zset_mut(key)? {
+    if let Some(mut zset) = live.zset_by_name_mut(key)? {
         removed = args
             .from(2)
             .filter_map(|member| zset.remove(member))
@@ -514,13 +514,13 @@ fn reply_score(reply: &mut Reply<'_>, score: Option<f64>) {
 }
 
 fn zscore(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let zset = live.zset(args.get(1))?;
+    let zset = live.zset_by_name(args.get(1))?;
     reply_score(reply, zset.and_then(|zset| zset.score(args.get(2))));
     Ok(())
 }
 
 fn zmscore(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let zset = live.zset(args.get(1))?;
+    let zset = live.zset_by_name(args.get(1))?;
     reply.array(args.len() - 2);
     for member in args.from(2) {
         reply_score(reply, zset.and_then(|zset| zset.score(member)));
@@ -529,13 +529,13 @@ fn zmscore(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 fn zcard(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let len = live.zset(args.get(1))?.map_or(0, |zset| zset.len());
+    let len = live.zset_by_name(args.get(1))?.map_or(0, |zset| zset.len());
     reply.integer(len as i64);
     Ok(())
 }
 
 fn count(
-    live: &Live<'_>,
+    live: &mut Live<'_>,
     key: &[u8],
     interval: Interval<'_>,
     reply: &mut Reply<'_>,
@@ -559,7 +559,7 @@ fn zlexcount(
 
 /// Answers the rank of a member, which `from_end` makes of the rank from the start and the length.
 fn rank(
-    live: &Live<'_>,
+    live: &mut Live<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
     from_end: fn(usize, usize) -> usize,

@@ -400,7 +400,7 @@ impl<'a> Selection<'a> {
 }
 
 fn read(
-    live: &Live<'_>,
+    live: &mut Live<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
     grammar: Grammar,

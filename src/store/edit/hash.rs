@@ -1,16 +1,15 @@
 //! Hashes to be edited: while that is done, due fields are removed as they are met.
 
+use super::dated::DatedMut;
 use super::{Found, empty_packed};
-use crate::expiry::index::Strata;
-use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::expiry::Deadline;
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::hash_of;
-use crate::store::entry::{Form, NewValue};
-use crate::store::entry_mut::EntryMut;
-use crate::store::members::{self, Losses};
+use crate::store::entry::Form;
+use crate::store::members::Losses;
 use crate::value::hash::{self, HashLimits, HashRef, Shape, Stored};
-use crate::value::placement::{Ahead, Placement};
+use crate::value::placement::Placement;
 use crate::value::segmented::{Element, Segmented};
 use crate::value::{Kind, Value};
 
@@ -45,30 +44,16 @@ pub struct HashMut<'a> {
 
 impl<'a> HashMut<'a> {
     pub(super) fn new(found: Found<'a>, placement: Placement, limits: HashLimits) -> HashMut<'a> {
-        let Found {
-            slot,
-            hash,
-            index,
-            losses,
-            ahead,
-            ..
-        } = found;
+        let (base, losses) = DatedMut::new(found, placement);
         HashMut {
-            fields: FieldsMut {
-                slot,
-                hash,
-                index,
-                placement,
-                ahead,
-                limits,
-            },
+            fields: FieldsMut { base, limits },
             losses,
         }
     }
 
     /// The hash as it is now.
     pub fn view(&self) -> HashRef<'_> {
-        hash_of(&self.fields.slot, self.losses.now).expect("only hashes get here")
+        hash_of(&self.fields.base.slot, self.losses.now).expect("only hashes get here")
     }
 
     /// Makes the hash a table if `expected` fields are more than a packed one may have.
@@ -87,8 +72,8 @@ impl<'a> HashMut<'a> {
     /// Gives a field a value and takes its deadline; whether the field is new.
     pub fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
         let is_new = self.set_keeping(field, value);
-        if !is_new && self.fields.slot.is_dated() {
-            self.fields.set_deadline(field, None);
+        if !is_new && self.fields.base.slot.is_dated() {
+            self.fields.base.set_deadline(field, None);
         }
         is_new
     }
@@ -107,7 +92,7 @@ impl<'a> HashMut<'a> {
             return false;
         };
         if old != deadline {
-            self.fields.set_deadline(field, deadline);
+            self.fields.base.set_deadline(field, deadline);
         }
         true
     }
@@ -121,36 +106,22 @@ impl<'a> HashMut<'a> {
     /// Removes a field if it is due.
     pub(super) fn settle(&mut self, field: &[u8]) {
         let HashMut { fields, losses } = self;
-        if !members::may_be_due(&fields.slot, losses.now) {
-            return;
-        }
-        let all = hash_of(&fields.slot, ALL_LIVE).expect("only hashes get here");
-        let deadline = all.deadline(field).flatten();
-        if let Some(deadline) = deadline.filter(|&deadline| is_due(deadline, losses.now)) {
+        if let Some(deadline) = fields.base.due(field, losses.now) {
             fields.remove(field);
-            losses.field(fields.slot.key(), field, deadline);
+            losses.member(&fields.base.slot, field, deadline);
         }
     }
 }
 
 /// The fields of a hash, dead or alive, to be edited.
 pub(super) struct FieldsMut<'a> {
-    pub(super) slot: EntryMut<'a>,
-    /// The placement hash of its key.
-    pub(super) hash: u64,
-    pub(super) index: &'a mut Strata,
-    pub(super) placement: Placement,
-    pub(super) ahead: Ahead,
+    pub(super) base: DatedMut<'a>,
     pub(super) limits: HashLimits,
 }
 
 impl FieldsMut<'_> {
-    pub(super) fn view(&self) -> HashRef<'_> {
-        hash_of(&self.slot, ALL_LIVE).expect("only hashes get here")
-    }
-
     pub(super) fn shape(&self) -> Shape {
-        if self.slot.is_dated() {
+        if self.base.slot.is_dated() {
             Shape::Dated
         } else {
             Shape::Packed
@@ -158,7 +129,7 @@ impl FieldsMut<'_> {
     }
 
     pub(super) fn big(&mut self) -> Option<&mut Segmented> {
-        match self.slot.value_mut() {
+        match self.base.slot.value_mut() {
             Some(Value::Hash(members)) => Some(members),
             _ => None,
         }
@@ -166,42 +137,20 @@ impl FieldsMut<'_> {
 
     /// The big form, into which a small hash is turned.
     pub(super) fn grow(&mut self) -> &mut Segmented {
-        if !self.slot.is_boxed() {
-            let (filed, form) = (members::filed(&self.slot), self.slot.form());
-            let mut members = self.view().to_big(self.placement);
-            members.set_filed(filed);
-            let value = NewValue::Boxed(Box::new(Value::Hash(members)));
-            self.slot.set_value(form, value);
-        }
+        self.base.grow();
         self.big().expect("it was just made big")
     }
 
-    /// Gives fields room for deadlines.
-    pub(super) fn become_dated(&mut self) {
-        if self.slot.is_dated() {
-            return;
-        }
-        if !self.slot.is_boxed() {
-            if let Some(dated) = hash::to_dated(self.slot.inline()) {
-                self.slot
-                    .set_value(Form::DatedHash, NewValue::Inline(&dated));
-                return;
-            }
-            self.grow();
-        }
-        self.slot.set_dated();
-    }
-
     pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        if !self.slot.is_boxed() {
+        if !self.base.slot.is_boxed() {
             let (shape, limits) = (self.shape(), self.limits);
-            match hash::set_in_small(&mut self.slot, shape, field, value, limits) {
+            match hash::set_in_small(&mut self.base.slot, shape, field, value, limits) {
                 Stored::New => return true,
                 Stored::Replaced => return false,
                 Stored::MustGrow => {}
             }
         }
-        let ahead = self.ahead;
+        let ahead = self.base.ahead;
         let members = self.grow();
         members.set(members.hash_with(ahead, field), field, value)
     }
@@ -217,61 +166,23 @@ impl FieldsMut<'_> {
         {
             // At once: a deadline that came later would make a hole of the record.
             members.add(members.hash(field), field, value, deadline);
-            self.slot.set_dated();
-            self.file(at);
+            self.base.slot.set_dated();
+            self.base.file(at);
         } else {
             self.set(field, value);
-            self.set_deadline(field, deadline);
+            self.base.set_deadline(field, deadline);
         }
     }
 
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let (ahead, shape) = (self.ahead, self.shape());
+        let (ahead, shape) = (self.base.ahead, self.shape());
         let removed = match self.big() {
             Some(members) => members.remove(members.hash_with(ahead, field), field),
-            None => hash::remove_from_small(&mut self.slot, shape, field),
+            None => hash::remove_from_small(&mut self.base.slot, shape, field),
         };
         if removed {
-            self.unfile_if_stable();
+            self.base.unfile_if_stable();
         }
         removed
-    }
-
-    /// The field is there.
-    pub(super) fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) {
-        if deadline.is_some() {
-            self.become_dated();
-        } else if !self.slot.is_dated() {
-            return;
-        }
-        if self.slot.is_boxed() || !hash::set_deadline_in_dated(&mut self.slot, field, deadline) {
-            let ahead = self.ahead;
-            let members = self.grow();
-            members.set_deadline(members.hash_with(ahead, field), field, deadline);
-        }
-        match deadline {
-            Some(deadline) => self.file(deadline),
-            None => self.unfile_if_stable(),
-        }
-    }
-
-    /// Files the hash no later than this deadline of a field.
-    pub(super) fn file(&mut self, deadline: Deadline) {
-        let item = match members::filed(&self.slot) {
-            None => self.index.insert(self.hash, deadline),
-            Some((old, item)) if deadline < old => self.index.change(item, old, deadline),
-            Some(_) => return,
-        };
-        members::set_filed(&mut self.slot, Some((deadline, item)));
-    }
-
-    /// Files the hash no more if no field is volatile any more.
-    pub(super) fn unfile_if_stable(&mut self) {
-        if let Some((deadline, item)) = members::filed(&self.slot)
-            && !self.view().has_volatile()
-        {
-            self.index.remove(item, deadline);
-            members::set_filed(&mut self.slot, None);
-        }
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! Not here: what becomes of an emptied collection (the command calls [`Live::drop_empty`]).
 
+pub mod dated;
+
 pub mod list;
 
 pub mod set;
@@ -36,9 +38,10 @@ use crate::store::{Keyspace, Live};
 use crate::value::packed::{self, End};
 use crate::value::placement::Ahead;
 use crate::value::{Kind, Value, intset};
+use dated::DatedMut;
 use hash::FieldsMut;
 use list::ListMut;
-use set::SetMut;
+use set::MembersMut;
 use stream::StreamMut;
 use zset::ZsetMut;
 
@@ -58,7 +61,7 @@ struct Found<'a> {
     /// The placement hash of its key.
     hash: u64,
     graveyard: &'a mut Graveyard,
-    /// The hashes with volatile fields.
+    /// The collections with volatile members.
     index: &'a mut Strata,
     losses: Losses<'a>,
     /// The hash of a member that was worked out ahead.
@@ -130,7 +133,7 @@ impl Live<'_> {
                 effects,
                 lag,
                 deaths,
-                expired: &mut stats.fields_expired_lazily,
+                expired: &mut stats.members_expired_lazily,
                 removal: Removal::Lazy,
                 now: self.reading.now,
                 db: self.db,
@@ -191,8 +194,8 @@ impl Keyspace {
     }
 
     /// Adds elements, given as their strings, to a collection that is being loaded; false if they
-    /// do not fit its type, or if there is no such collection. `deadlines` are those of the fields
-    /// of a hash, one for each field, or there are none at all.
+    /// do not fit its type, or if there is no such collection. `deadlines` are those of its
+    /// members or fields, one for each, or there are none at all.
     pub fn load_elements(
         &mut self,
         db: usize,
@@ -215,6 +218,13 @@ impl Keyspace {
         if slot.kind() != kind || strings.is_empty() {
             return false;
         }
+        let dated = |slot, index| DatedMut {
+            slot,
+            hash,
+            index,
+            placement,
+            ahead: Ahead::NONE,
+        };
         match kind {
             Kind::String => false,
             Kind::List => {
@@ -229,25 +239,26 @@ impl Keyspace {
             }
             Kind::Set => {
                 let limits = limits.set;
-                let mut set = SetMut {
-                    slot,
-                    placement,
-                    ahead: Ahead::NONE,
-                    limits,
-                };
+                let base = dated(slot, index);
+                let mut set = MembersMut { base, limits };
+                let mut deadlines = deadlines.iter().copied();
                 for member in strings {
-                    set.add(member);
+                    set.load(member, deadlines.next().flatten());
                 }
                 true
             }
             Kind::Zset => {
                 let limits = limits.zset;
+                let base = dated(slot, index);
                 let mut zset = ZsetMut {
-                    slot,
-                    placement,
+                    base,
                     limits,
+                    losses: None,
                 };
-                strings.chunks(2).all(|pair| zset.load(pair))
+                let mut deadlines = deadlines.iter().copied();
+                strings
+                    .chunks(2)
+                    .all(|pair| zset.load(pair, deadlines.next().flatten()))
             }
             Kind::Stream => {
                 let limit = limits.stream;
@@ -259,14 +270,9 @@ impl Keyspace {
                 stream.load(strings)
             }
             Kind::Hash => {
-                let mut fields = FieldsMut {
-                    slot,
-                    hash,
-                    index,
-                    placement,
-                    ahead: Ahead::NONE,
-                    limits: limits.hash,
-                };
+                let base = dated(slot, index);
+                let limits = limits.hash;
+                let mut fields = FieldsMut { base, limits };
                 let mut deadlines = deadlines.iter().copied();
                 strings.chunks(2).all(|pair| match pair {
                     [field, value] => {

@@ -11,6 +11,12 @@
 //! The pages alone are the set: a snapshot keeps them as they were, and what it reads back is
 //! inserted anew. The score is in the tree too, so that searching by score does not touch records.
 //!
+//! Members that have deadlines stand with these in a table of their own, of the kind that sets are
+//! (`segmented`), which knows the due ones; a set without deadlines has none. So a rank counts dead
+//! members: whoever asks for one removes those first. (Not chosen: deadlines in the records. They
+//! would be found by the same table only if each record had a way back from it, at four bytes a
+//! member of any set.)
+//!
 //! Invariants: every record has one slot in the table and one in the tree, with the score it has
 //! itself; records are ordered by score and then by the bytes of the member.
 
@@ -23,7 +29,11 @@ use super::bounds::Interval;
 use super::member_index::MemberIndex;
 use super::pages::{Page, Pages, RecordId};
 use super::tree::{Direction, Position, Tree};
+use crate::clock::UnixMillis;
+use crate::expiry::Deadline;
+use crate::expiry::index::ItemRef;
 use crate::value::placement::Placement;
+use crate::value::segmented::{Content, Element, Segmented};
 use crate::value::size_class;
 
 /// A sorted set of any size: `skiplist` to users.
@@ -32,6 +42,8 @@ pub struct Zset {
     members: MemberIndex,
     tree: Tree,
     placement: Placement,
+    /// The members that have deadlines, with these; none until one gets one.
+    deadlines: Option<Box<Segmented>>,
 }
 
 /// Member by member: what is shared with a snapshot are pages, of which a set makes its own tree.
@@ -41,6 +53,7 @@ impl Clone for Zset {
         for (member, score) in self.iter(0, Direction::Ascending) {
             copy.insert(member, score);
         }
+        copy.deadlines = self.deadlines.clone();
         copy
     }
 }
@@ -53,6 +66,7 @@ impl Zset {
             members: MemberIndex::new(),
             tree: Tree::new(),
             placement,
+            deadlines: None,
         }
     }
 
@@ -204,7 +218,10 @@ impl Zset {
     /// Frees one piece of at most a thousand members; false when nothing is left. The set is of no
     /// use for anything else afterwards.
     pub fn dismantle(&mut self) -> bool {
-        self.pages.dismantle() || self.tree.dismantle() || self.members.dismantle()
+        self.pages.dismantle()
+            || self.tree.dismantle()
+            || self.members.dismantle()
+            || self.deadlines.as_mut().is_some_and(|all| all.dismantle())
     }
 
     /// Bytes of memory it takes.
@@ -213,6 +230,63 @@ impl Zset {
             + self.pages.allocated_bytes()
             + self.tree.allocated_bytes()
             + self.members.allocated_bytes()
+            + self.deadlines.as_ref().map_or(0, |all| {
+                size_class::of(size_of::<Segmented>()) + all.allocated_bytes()
+            })
+    }
+
+    /// The members that have deadlines, with these; none if no member ever had one.
+    pub fn deadlines(&self) -> Option<&Segmented> {
+        self.deadlines.as_deref()
+    }
+
+    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn deadline(&self, member: &[u8]) -> Option<Option<Deadline>> {
+        let hash = self.placement.hash(member);
+        self.find(hash, member)?;
+        let all = self.deadlines.as_ref();
+        Some(all.and_then(|all| all.get(hash, member)?.deadline))
+    }
+
+    /// Gives a member, which is there, a deadline, or takes it away.
+    pub fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) {
+        let hash = self.placement.hash(member);
+        let all = self.dated();
+        if deadline.is_none() {
+            all.remove(hash, member);
+        } else if !all.set_deadline(hash, member, deadline) {
+            all.add(hash, member, b"", deadline);
+        }
+    }
+
+    /// Notes where the keyspace has filed the set by the deadline of a member.
+    pub fn set_filed(&mut self, filed: Option<(Deadline, ItemRef)>) {
+        self.dated().set_filed(filed);
+    }
+
+    /// Removes due members, handing them and their deadlines to `gone`, until about `limit`
+    /// volatile ones were looked at; true if no member is due any more.
+    pub fn expire(
+        &mut self,
+        now: UnixMillis,
+        limit: usize,
+        mut gone: impl FnMut(&[u8], Deadline),
+    ) -> bool {
+        let Some(mut all) = self.deadlines.take() else {
+            return true;
+        };
+        let is_over = all.expire(now, limit, |member, deadline| {
+            self.remove(member);
+            gone(member, deadline);
+        });
+        self.deadlines = Some(all);
+        is_over
+    }
+
+    fn dated(&mut self) -> &mut Segmented {
+        let placement = self.placement;
+        self.deadlines
+            .get_or_insert_with(|| Box::new(Segmented::new(Content::Members, placement)))
     }
 
     #[inline]
@@ -261,6 +335,9 @@ impl Zset {
     }
 
     fn remove_record(&mut self, hash: u64, id: RecordId, place: &Position) {
+        if let Some(all) = &mut self.deadlines {
+            all.remove(hash, self.pages.record(id).0);
+        }
         self.tree.remove(place);
         self.members.remove(hash, id);
         if let Some(page) = self.pages.remove(id) {
@@ -294,6 +371,12 @@ impl Zset {
             let (member, own_score) = self.pages.record(id);
             assert_eq!(own_score.to_bits(), score.to_bits());
             assert_eq!(self.find(self.placement.hash(member), member), Some(id));
+        }
+        if let Some(all) = &self.deadlines {
+            all.check();
+            let is_good =
+                |it: Element<'_>| it.deadline.is_some() && self.score(&it.member).is_some();
+            assert!(all.iter().all(is_good));
         }
     }
 }

@@ -13,6 +13,8 @@
 //! ranks of it, in O(log n), and everything else is done by rank: counting (its length), reading
 //! from either end, removing.
 //!
+//! A small set has no deadlines: with the first deadline of a member it becomes big.
+//!
 //! A score is never NaN: nobody gives one. -0.0 equals 0.0; what was given first is kept.
 //! Redis: prints the former as `-0` if the set is big and as `0` if it is small.
 //!
@@ -55,7 +57,10 @@ pub use self::bounds::{Interval, LexBound, ScoreBound};
 pub use self::pages::Page;
 pub use self::small::{insert, is_valid, remove, remove_ranks, to_big};
 pub use self::tree::Direction;
+use super::segmented::Segmented;
 use super::{SMALL_BYTES_MAX, packed};
+use crate::clock::UnixMillis;
+use crate::expiry::{Deadline, is_due};
 
 /// What setting a score did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +137,14 @@ impl<'a> ZsetRef<'a> {
         match self {
             ZsetRef::Packed(packed) => small::score(packed, member),
             ZsetRef::Big(big) => big.score(member),
+        }
+    }
+
+    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+        match self {
+            ZsetRef::Packed(packed) => small::score(packed, member).map(|_| None),
+            ZsetRef::Big(big) => big.deadline(member),
         }
     }
 
@@ -214,6 +227,58 @@ impl<'a> ZsetRef<'a> {
                 0
             }
             ZsetRef::Big(big) => big.scan(cursor, count, found),
+        }
+    }
+}
+
+/// A sorted set of which members are asked for by name, at one instant: dead ones are not seen.
+#[derive(Clone, Copy)]
+pub struct NamedRef<'a> {
+    zset: ZsetRef<'a>,
+    now: UnixMillis,
+}
+
+impl<'a> NamedRef<'a> {
+    /// A sorted set at an instant.
+    pub fn new(zset: ZsetRef<'a>, now: UnixMillis) -> NamedRef<'a> {
+        NamedRef { zset, now }
+    }
+
+    /// Number of members.
+    pub fn len(self) -> usize {
+        let dead = self.deadlines().map_or(0, |all| all.dead(self.now));
+        self.zset.len() - dead
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The score of a member.
+    #[inline]
+    pub fn score(self, member: &[u8]) -> Option<f64> {
+        if let Some(all) = self.deadlines()
+            && all
+                .get(all.hash(member), member)
+                .is_some_and(|it| it.is_dead(self.now))
+        {
+            return None;
+        }
+        self.zset.score(member)
+    }
+
+    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+        let deadline = self.zset.deadline(member)?;
+        let is_dead = deadline.is_some_and(|at| is_due(at, self.now));
+        (!is_dead).then_some(deadline)
+    }
+
+    fn deadlines(self) -> Option<&'a Segmented> {
+        match self.zset {
+            ZsetRef::Packed(_) => None,
+            ZsetRef::Big(big) => big.deadlines(),
         }
     }
 }

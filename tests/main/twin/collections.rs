@@ -1,5 +1,6 @@
 //! Requests on lists, hashes and sets, and their replies by the model.
 
+use super::fields::Dated;
 use super::{
     Collection, Field, Hash, List, Model, Request, Set, Value, Words, array, between, bulk,
     canonical, integer, item, null_array, ok, word, wrong_type, yes,
@@ -32,23 +33,6 @@ impl Collection for Hash {
 
     fn into_value(self) -> Value {
         Value::Hash(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-}
-
-impl Collection for Set {
-    fn of(value: &mut Value) -> Option<&mut Set> {
-        match value {
-            Value::Set(set) => Some(set),
-            _ => None,
-        }
-    }
-
-    fn into_value(self) -> Value {
-        Value::Set(self)
     }
 
     fn is_empty(&self) -> bool {
@@ -435,21 +419,27 @@ pub const SETS: [Request; 15] = [
     |m, w| {
         let members = w.elements();
         let request = format!("srem {} {}", w.key, members.join(" "));
-        let remove =
-            |set: &mut Set| integer(members.iter().filter(|member| set.remove(*member)).count());
+        let remove = |set: &mut Set| {
+            integer(
+                members
+                    .iter()
+                    .filter_map(|member| set.remove(member))
+                    .count(),
+            )
+        };
         (request, m.with(&w.key, remove))
     },
     |m, w| {
         let member = w.element(w.number);
         let request = format!("sismember {} {member}", w.key);
-        let contains = |set: &mut Set| yes(set.contains(&member));
+        let contains = |set: &mut Set| yes(set.contains_key(&member));
         (request, m.with(&w.key, contains))
     },
     |m, w| {
         let members = w.elements();
         let request = format!("smismember {} {}", w.key, members.join(" "));
         let reply = m.with(&w.key, |set: &mut Set| {
-            let found = members.iter().map(|member| yes(set.contains(member)));
+            let found = members.iter().map(|member| yes(set.contains_key(member)));
             let found: Vec<String> = found.collect();
             format!("*{} {}", found.len(), found.join(" "))
         });
@@ -460,23 +450,25 @@ pub const SETS: [Request; 15] = [
         (format!("scard {}", w.key), m.with(&w.key, len))
     },
     |m, w| {
-        let all = |set: &mut Set| array(set.iter());
+        let all = |set: &mut Set| array(set.keys());
         (format!("smembers {}", w.key), m.with(&w.key, all))
     },
     // All of them, as what a part of them would be cannot be foretold.
     |m, w| {
-        let all = |set: &mut Set| array(set.iter());
+        let all = |set: &mut Set| array(set.keys());
         (format!("srandmember {} 100000", w.key), m.with(&w.key, all))
     },
     |m, w| {
-        let take = |set: &mut Set| array(std::mem::take(set));
+        let take = |set: &mut Set| array(std::mem::take(set).keys());
         (format!("spop {} 100000", w.key), m.with(&w.key, take))
     },
     move_member,
     |m, w| {
         let combination = Combination::of(w.index);
         let request = format!("s{} {} {}", combination.name(), w.key, w.to);
-        let reply = combination.of_sets(m, w).map_or_else(wrong_type, array);
+        let reply = combination
+            .of_sets(m, w)
+            .map_or_else(wrong_type, |set| array(set.keys()));
         (request, reply)
     },
     combine_and_store,
@@ -498,7 +490,7 @@ fn add(m: &mut Model, w: &Words) -> (String, String) {
     let request = format!("sadd {} {}", w.key, members.join(" "));
     let reply = m.with(&w.key, |set: &mut Set| {
         let members = members.into_iter();
-        integer(members.filter(|member| set.insert(member.clone())).count())
+        integer(members.filter(|member| set.put(member.clone(), ())).count())
     });
     (request, reply)
 }
@@ -511,11 +503,17 @@ fn move_member(m: &mut Model, w: &Words) -> (String, String) {
         None => wrong_type(),
         Some(source) if source.is_empty() => yes(false),
         Some(_) if target.is_none() => wrong_type(),
-        Some(source) if !source.contains(&member) => yes(false),
+        Some(source) if !source.contains_key(&member) => yes(false),
         Some(_) if w.key == w.to => yes(true),
-        Some(_) => {
-            m.with(&w.key, |set: &mut Set| yes(set.remove(&member)));
-            m.with(&w.to, |set: &mut Set| yes(set.insert(member)));
+        Some(source) => {
+            let deadline = source.deadline(&member).flatten();
+            m.with(&w.key, |set: &mut Set| yes(set.remove(&member).is_some()));
+            m.with(&w.to, |set: &mut Set| {
+                if set.put(member.clone(), ()) {
+                    set.set_deadline(&member, deadline);
+                }
+                ok()
+            });
             yes(true)
         }
     };
@@ -548,11 +546,17 @@ impl Combination {
     /// Of the sets at the first two keys; none if there is something else.
     fn of_sets(self, m: &Model, w: &Words) -> Option<Set> {
         let (one, other) = (m.read::<Set>(&w.key)?, m.read::<Set>(&w.to)?);
-        Some(match self {
-            Combination::Inter => &one & &other,
-            Combination::Union => &one | &other,
-            Combination::Diff => &one - &other,
-        })
+        let both = one.keys().chain(other.keys());
+        let is_in = |member: &&String| match self {
+            Combination::Inter => one.contains_key(*member) && other.contains_key(*member),
+            Combination::Union => true,
+            Combination::Diff => !other.contains_key(*member),
+        };
+        Some(
+            both.filter(is_in)
+                .map(|member| (member.clone(), ()))
+                .collect(),
+        )
     }
 }
 

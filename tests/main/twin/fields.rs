@@ -1,7 +1,7 @@
 //! Requests on deadlines of the fields of hashes, and their replies by the model.
 
 use super::collections::field_value;
-use super::{Hash, Keys, Model, Request, Value, Words, integer, item, wrong_type, yes};
+use super::{Collection, Hash, Keys, Model, Request, Value, Words, integer, item, wrong_type, yes};
 
 /// What a hash holds under a name.
 #[derive(Clone)]
@@ -23,12 +23,54 @@ impl Field {
 /// The last deadline that a field may have.
 const DEADLINE_MAX: i64 = (1 << 46) - 1;
 
+/// A collection whose members may have deadlines.
+pub trait Dated {
+    fn names(&self) -> Vec<String>;
+    /// None if there is no such member, `Some(None)` if it has no deadline.
+    fn deadline(&self, member: &str) -> Option<Option<i64>>;
+    fn set_deadline(&mut self, member: &str, deadline: Option<i64>);
+    fn take(&mut self, member: &str);
+}
+
+/// How the commands on deadlines of such a collection's members are written.
+pub trait Named: Dated + Collection {
+    /// The first of their names.
+    const LETTER: char;
+    /// What stands before the number of members.
+    const WORD: &str;
+}
+
+impl Named for Hash {
+    const LETTER: char = 'h';
+    const WORD: &str = "fields";
+}
+
+impl Dated for Hash {
+    fn names(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+
+    fn deadline(&self, member: &str) -> Option<Option<i64>> {
+        self.get(member).map(|field| field.deadline)
+    }
+
+    fn set_deadline(&mut self, member: &str, deadline: Option<i64>) {
+        if let Some(field) = self.get_mut(member) {
+            field.deadline = deadline;
+        }
+    }
+
+    fn take(&mut self, member: &str) {
+        self.remove(member);
+    }
+}
+
 /// How a time is told: the command and the option that take it so, and what it counts.
-struct Form {
+pub struct Form {
     command: &'static str,
     option: &'static str,
     unit_ms: i64,
-    is_moment: bool,
+    pub is_moment: bool,
 }
 
 const FORMS: [Form; 4] = [
@@ -59,7 +101,7 @@ const FORMS: [Form; 4] = [
 ];
 
 impl Form {
-    fn of(w: &Words) -> &'static Form {
+    pub fn of(w: &Words) -> &'static Form {
         &FORMS[(w.ms + w.last).rem_euclid(4) as usize]
     }
 
@@ -123,19 +165,36 @@ impl Change {
     }
 }
 
-/// Throws out the fields that are due. Whoever lets time pass, or sets a deadline, calls this, so
-/// that nobody else ever sees a dead field.
-pub fn drop_dead(hash: &mut Hash, now: i64) {
-    hash.retain(|_, field| field.deadline.is_none_or(|at| at > now));
+/// Throws out the members that are due. Whoever lets time pass, or sets a deadline, calls this, so
+/// that nobody else ever sees a dead member.
+pub fn drop_dead<T: Dated + ?Sized>(collection: &mut T, now: i64) {
+    for name in collection.names() {
+        if let Some(Some(at)) = collection.deadline(&name)
+            && at <= now
+        {
+            collection.take(&name);
+        }
+    }
 }
 
 /// The first three add as many fields as they are told.
 pub const FIELDS: [Request; 12] = [
-    set, set, set, expire, expire, expire, expire, tell, tell, persist, get, take,
+    set,
+    set,
+    set,
+    expire::<Hash>,
+    expire::<Hash>,
+    expire::<Hash>,
+    expire::<Hash>,
+    tell::<Hash>,
+    tell::<Hash>,
+    persist::<Hash>,
+    get,
+    take,
 ];
 
 /// Some names, now and then one of them twice.
-fn names(w: &Words) -> Vec<String> {
+pub fn names(w: &Words) -> Vec<String> {
     let mut names = w.elements();
     if w.number.is_multiple_of(4) {
         names.insert(names.len() / 2, names[0].clone());
@@ -143,9 +202,9 @@ fn names(w: &Words) -> Vec<String> {
     names
 }
 
-/// The word FIELDS and what follows.
-fn listed(names: &[String]) -> String {
-    format!("fields {} {}", names.len(), names.join(" "))
+/// The word FIELDS, or MEMBERS, and what follows.
+fn listed<T: Named>(names: &[String]) -> String {
+    format!("{} {} {}", T::WORD, names.len(), names.join(" "))
 }
 
 fn replies(items: impl Iterator<Item = String>) -> String {
@@ -154,25 +213,25 @@ fn replies(items: impl Iterator<Item = String>) -> String {
     text.trim_end().to_owned()
 }
 
-fn expire(m: &mut Model, w: &Words) -> (String, String) {
+pub fn expire<T: Named>(m: &mut Model, w: &Words) -> (String, String) {
     let (form, names, now) = (Form::of(w), names(w), m.now);
     let number = form.number(w, now);
     let condition = ["", "", "", " nx", " xx", " gt", " lt"][w.last.rem_euclid(7) as usize];
-    let (command, list) = (form.command, listed(&names));
+    let command = format!("{}{}", T::LETTER, &form.command[1..]);
+    let list = listed::<T>(&names);
     let request = format!("{command} {} {number}{condition} {list}", w.key);
-    if m.read::<Hash>(&w.key).is_none() {
+    if m.read::<T>(&w.key).is_none() {
         return (request, wrong_type());
     }
-    let deadline = match form.deadline(number, now, command) {
+    let deadline = match form.deadline(number, now, &command) {
         Ok(deadline) => deadline,
         Err(refusal) => return (request, refusal),
     };
-    let reply = m.with(&w.key, |hash: &mut Hash| {
+    let reply = m.with(&w.key, |held: &mut T| {
         replies(names.iter().map(|name| {
-            let Some(field) = hash.get(name) else {
+            let Some(old) = held.deadline(name) else {
                 return integer(-2);
             };
-            let old = field.deadline;
             let may = match condition {
                 " nx" => old.is_none(),
                 " xx" => old.is_some(),
@@ -183,7 +242,8 @@ fn expire(m: &mut Model, w: &Words) -> (String, String) {
             if !may {
                 return integer(0);
             }
-            Change::At(deadline).apply(hash, name, now);
+            held.set_deadline(name, Some(deadline));
+            drop_dead(held, now);
             integer(if deadline > now { 1 } else { 2 })
         }))
     });
@@ -191,36 +251,39 @@ fn expire(m: &mut Model, w: &Words) -> (String, String) {
 }
 
 /// HTTL and its like; seconds are rounded up.
-fn tell(m: &mut Model, w: &Words) -> (String, String) {
+pub fn tell<T: Named>(m: &mut Model, w: &Words) -> (String, String) {
     let names = names(w);
     let at = w.last.rem_euclid(4) as usize;
-    let command = ["httl", "hpttl", "hexpiretime", "hpexpiretime"][at];
+    let command = ["ttl", "pttl", "expiretime", "pexpiretime"][at];
     let start = if at < 2 { m.now } else { 0 };
-    let reply = m.with(&w.key, |hash: &mut Hash| {
+    let reply = m.with(&w.key, |held: &mut T| {
         replies(names.iter().map(|name| {
-            let Some(field) = hash.get(name) else {
+            let Some(deadline) = held.deadline(name) else {
                 return integer(-2);
             };
-            integer(field.deadline.map_or(-1, |deadline| match at % 2 {
+            integer(deadline.map_or(-1, |deadline| match at % 2 {
                 0 => (deadline - start + 999) / 1_000,
                 _ => deadline - start,
             }))
         }))
     });
-    (format!("{command} {} {}", w.key, listed(&names)), reply)
+    let (letter, list) = (T::LETTER, listed::<T>(&names));
+    (format!("{letter}{command} {} {list}", w.key), reply)
 }
 
-fn persist(m: &mut Model, w: &Words) -> (String, String) {
+pub fn persist<T: Named>(m: &mut Model, w: &Words) -> (String, String) {
     let names = names(w);
-    let reply = m.with(&w.key, |hash: &mut Hash| {
+    let reply = m.with(&w.key, |held: &mut T| {
         replies(names.iter().map(|name| {
-            let Some(field) = hash.get_mut(name) else {
+            let Some(old) = held.deadline(name) else {
                 return integer(-2);
             };
-            integer(field.deadline.take().map_or(-1, |_| 1))
+            held.set_deadline(name, None);
+            integer(old.map_or(-1, |_| 1))
         }))
     });
-    (format!("hpersist {} {}", w.key, listed(&names)), reply)
+    let (letter, list) = (T::LETTER, listed::<T>(&names));
+    (format!("{letter}persist {} {list}", w.key), reply)
 }
 
 fn value_of(hash: &Hash, name: &str) -> String {
@@ -239,7 +302,7 @@ fn get(m: &mut Model, w: &Words) -> (String, String) {
             form.deadline(number, now, "hgetex").map(Change::At),
         ),
     };
-    let request = format!("hgetex {}{option} {}", w.key, listed(&names));
+    let request = format!("hgetex {}{option} {}", w.key, listed::<Hash>(&names));
     if m.read::<Hash>(&w.key).is_none() {
         return (request, wrong_type());
     }
@@ -312,24 +375,32 @@ fn take(m: &mut Model, w: &Words) -> (String, String) {
             value
         }))
     });
-    (format!("hgetdel {} {}", w.key, listed(&names)), reply)
+    let list = listed::<Hash>(&names);
+    (format!("hgetdel {} {list}", w.key), reply)
 }
 
 /// As many fields as are asked for at once: names of theirs fit a line.
 const ASKED: usize = 100;
 
-/// Requests for the deadlines of all fields of a hash, and their replies.
+/// Requests for the deadlines of all members of a collection, and their replies.
 pub fn deadlines(keys: &Keys, key: &str) -> Vec<(String, String)> {
-    let Some((Value::Hash(hash), _)) = keys.get(key) else {
-        return Vec::new();
-    };
-    let all: Vec<(&String, &Field)> = hash.iter().collect();
-    all.chunks(ASKED)
-        .map(|some| {
-            let names: Vec<String> = some.iter().map(|(name, _)| (*name).clone()).collect();
-            let request = format!("hpexpiretime {key} {}", listed(&names));
-            let deadlines = some.iter().map(|(_, field)| field.deadline.unwrap_or(-1));
-            (request, replies(deadlines.map(integer)))
-        })
-        .collect()
+    match keys.get(key) {
+        Some((Value::Hash(hash), _)) => deadlines_of(hash, key),
+        Some((Value::Set(set), _)) => deadlines_of(set, key),
+        Some((Value::Zset(zset), _)) => deadlines_of(zset, key),
+        _ => Vec::new(),
+    }
+}
+
+fn deadlines_of<T: Named>(collection: &T, key: &str) -> Vec<(String, String)> {
+    let asked = collection.names();
+    let requests = asked.chunks(ASKED).map(|names| {
+        let request = format!("{}pexpiretime {key} {}", T::LETTER, listed::<T>(names));
+        let deadlines = names.iter().map(|name| collection.deadline(name).flatten());
+        (
+            request,
+            replies(deadlines.map(|at| integer(at.unwrap_or(-1)))),
+        )
+    });
+    requests.collect()
 }

@@ -2,7 +2,7 @@
 //! plain collections of the standard library. The random tests and the fuzz target `model` drive it
 //! beside a server and compare.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use mayfly::config::Config;
@@ -12,10 +12,12 @@ use crate::sim::{START, Sim, TempDir};
 mod collections;
 mod fields;
 mod group;
+mod members;
 mod stream;
 mod zset;
 
-use fields::Field;
+use fields::{Dated, Field, drop_dead};
+use members::Members;
 use stream::Stream;
 
 /// What a request is made of; each kind takes what it needs.
@@ -78,8 +80,8 @@ impl Words {
 
 pub type List = VecDeque<String>;
 pub type Hash = BTreeMap<String, Field>;
-pub type Set = BTreeSet<String>;
-pub type Zset = BTreeMap<String, f64>;
+pub type Set = Members<()>;
+pub type Zset = Members<f64>;
 
 #[derive(Clone)]
 pub enum Value {
@@ -191,7 +193,7 @@ fn whole(keys: &Keys, key: &str) -> (&'static str, String, String) {
             let pairs = hash.iter().flat_map(|(name, field)| [name, &field.value]);
             ("hash", format!("hgetall {key}"), array(pairs))
         }
-        Some(Value::Set(set)) => ("set", format!("smembers {key}"), array(set)),
+        Some(Value::Set(set)) => ("set", format!("smembers {key}"), array(set.keys())),
         Some(Value::Zset(zset)) => {
             let pairs = zset::with_scores(&zset::in_order(zset));
             (
@@ -216,11 +218,22 @@ impl Model {
         let now = self.now;
         for keys in [&mut self.keys, &mut self.other] {
             keys.retain(|_, (value, deadline)| {
-                let Value::Hash(hash) = value else {
-                    return deadline.is_none_or(|at| at > now);
+                let is_empty = match value {
+                    Value::Hash(hash) => {
+                        drop_dead(hash, now);
+                        hash.is_empty()
+                    }
+                    Value::Set(set) => {
+                        drop_dead(set, now);
+                        set.is_empty()
+                    }
+                    Value::Zset(zset) => {
+                        drop_dead(zset, now);
+                        zset.is_empty()
+                    }
+                    _ => false,
                 };
-                fields::drop_dead(hash, now);
-                !hash.is_empty() && deadline.is_none_or(|at| at > now)
+                !is_empty && deadline.is_none_or(|at| at > now)
             });
         }
     }
@@ -244,6 +257,22 @@ impl Model {
             self.keys.remove(key);
         }
         reply
+    }
+
+    /// Whether there is such a key.
+    fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// Lets `edit` use the collection at a key, as [`Model::with`] does, if its members may have
+    /// deadlines.
+    fn with_dated(&mut self, key: &str, edit: impl FnOnce(&mut dyn Dated) -> String) -> String {
+        match self.keys.get(key) {
+            Some((Value::Hash(_), _)) => self.with(key, |hash: &mut Hash| edit(hash)),
+            Some((Value::Set(_), _)) => self.with(key, |set: &mut Set| edit(set)),
+            Some((Value::Zset(_), _)) => self.with(key, |zset: &mut Zset| edit(zset)),
+            _ => wrong_type(),
+        }
     }
 
     /// A copy of the collection at a key; none if there is something else.
@@ -468,7 +497,7 @@ impl Table {
     }
 }
 
-const TABLES: [Table; 10] = [
+const TABLES: [Table; 12] = [
     Table::new(None, &KEYS, 0),
     Table::new(Some(0), &STRINGS, 0),
     Table::new(Some(1), &collections::LISTS, 3),
@@ -476,6 +505,8 @@ const TABLES: [Table; 10] = [
     Table::new(Some(3), &collections::SETS, 3),
     Table::new(Some(4), &zset::ZSETS, 4),
     Table::new(Some(2), &fields::FIELDS, 3),
+    Table::new(Some(3), &members::OF_SETS, 2),
+    Table::new(Some(4), &members::OF_ZSETS, 0),
     Table::new(Some(5), &stream::STREAMS, 2),
     Table::new(Some(5), &group::GROUPS, 0),
     Table::new(None, &CLEARERS, 0),

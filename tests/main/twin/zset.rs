@@ -3,26 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::collections::Combination;
-use super::{
-    Collection, Model, Request, Set, Value, Words, Zset, array, between, bulk, integer, wrong_type,
-};
-
-impl Collection for Zset {
-    fn of(value: &mut Value) -> Option<&mut Zset> {
-        match value {
-            Value::Zset(zset) => Some(zset),
-            _ => None,
-        }
-    }
-
-    fn into_value(self) -> Value {
-        Value::Zset(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-}
+use super::{Model, Request, Set, Words, Zset, array, between, bulk, integer, wrong_type};
 
 /// Scores and members by score and then by the bytes of the member.
 pub fn in_order(zset: &Zset) -> Vec<(f64, String)> {
@@ -300,7 +281,7 @@ fn add(m: &mut Model, w: &Words) -> (String, String) {
             if may {
                 added += u32::from(old.is_none());
                 changed += u32::from(old.is_some_and(|old| old != score));
-                zset.insert(member, score);
+                zset.put(member, score);
             }
         }
         integer(if is("ch") { added + changed } else { added })
@@ -329,7 +310,7 @@ fn increment(m: &mut Model, w: &Words) -> (String, String) {
         if !may {
             return bulk(None);
         }
-        zset.insert(member, score);
+        zset.put(member, score);
         bulk(Some(&score.to_string()))
     });
     (request, reply)
@@ -439,7 +420,7 @@ fn remove_part(m: &mut Model, w: &Words) -> (String, String) {
 
 /// A sorted set, or a set, whose members have the score 1; none if there is something else.
 fn scores_at(m: &Model, key: &str) -> Option<Zset> {
-    let of_set = |set: Set| set.into_iter().map(|member| (member, 1.0)).collect();
+    let of_set = |set: Set| set.keys().map(|member| (member.clone(), 1.0)).collect();
     m.read::<Zset>(key)
         .or_else(|| m.read::<Set>(key).map(of_set))
 }
@@ -459,14 +440,14 @@ fn combine_and_store(m: &mut Model, w: &Words) -> (String, String) {
     };
     let mut scores: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (zset, weight) in [(&one, one_weight), (&other, other_weight)] {
-        for (member, score) in zset {
+        for (member, score) in zset.iter() {
             scores
                 .entry(member.clone())
                 .or_default()
                 .push(score * weight);
         }
     }
-    let mut found = Zset::new();
+    let mut found = Zset::default();
     for (member, scores) in scores {
         let is_in = match combination {
             Combination::Inter => scores.len() == 2,
@@ -479,7 +460,7 @@ fn combine_and_store(m: &mut Model, w: &Words) -> (String, String) {
             _ => scores.iter().sum(),
         };
         if is_in {
-            found.insert(member, score);
+            found.put(member, score);
         }
     }
     let len = found.len();
