@@ -194,3 +194,32 @@ fn a_stream_with_a_deadline_reports_its_own_end() {
     assert_eq!(found.len(), 1);
     assert_eq!((&*found[0]["key"], &*found[0]["type"]), ("s", "stream"));
 }
+
+#[test]
+fn members_leave_entries_as_fields_do() {
+    let mut sim = Sim::new();
+    sim.script(
+        "config set expired-event-stream deaths => +OK\nsadd s a b => :2\nzadd z 1 c 2 d => :2",
+    );
+    sim.script("spexpire s 10 members 1 a => *1 :1\nzpexpire z 20 members 2 c d => *2 :1 :1");
+    for _ in 0..60 {
+        sim.advance(1);
+    }
+    sim.script("smembers s => *1 $1 b\nexists z => :0");
+    let mut found: Vec<(String, String, String)> = entries(&mut sim, "deaths")
+        .into_iter()
+        .map(|mut entry| {
+            let mut take = |name: &str| entry.remove(name).expect("the field");
+            (take("kind"), take("type"), take("member"))
+        })
+        .collect();
+    found.sort();
+    let expected = [
+        ("member", "set", "a"),
+        ("member", "zset", "c"),
+        ("member", "zset", "d"),
+    ];
+    let expected = expected.map(|(kind, ty, member)| (kind.into(), ty.into(), member.into()));
+    assert_eq!(found, expected);
+    sim.engine.keyspace.check();
+}
