@@ -1,7 +1,7 @@
 //! What hashes, sets and sorted sets to be edited have in common: the deadlines of their members.
 //!
 //! Dead members are still seen here. Whoever edits a collection for a command removes those it
-//! meets first ([`DatedMut::due`]).
+//! meets first (`DatedMut::due`).
 
 use crate::clock::UnixMillis;
 use crate::expiry::index::Strata;
