@@ -107,6 +107,8 @@ pub struct Scripts {
     functions: BTreeMap<Vec<u8>, (Vec<u8>, usize)>,
     /// Scripts may call what they otherwise may not: for tests.
     pub allows_all: bool,
+    /// The script that has just run answered with an error.
+    pub has_failed: bool,
     /// Scripts have run, or were forgotten, since garbage was collected.
     pub has_garbage: bool,
     /// The one that others are told of.

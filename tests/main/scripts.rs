@@ -603,3 +603,37 @@ fn a_script_does_not_wait_for_a_stream_and_wakes_those_who_do() {
         "{told}"
     );
 }
+
+/// As Redis 8.2.3: whoever answers with an error has failed, whether it raised it or handed it on.
+#[test]
+fn a_script_that_answers_with_an_error_has_failed() {
+    for script in [
+        "return redis.call('select', 99)",
+        "return redis.pcall('select', 99)",
+    ] {
+        let mut sim = Sim::new();
+        let reply = sim.ask(&[b"eval", script.as_bytes(), b"0"]);
+        assert!(reply.starts_with(b"-ERR DB index is out of range"));
+        let stats = sim.run("info commandstats");
+        for name in ["eval", "select"] {
+            let line = stats
+                .split(' ')
+                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            let line = line.expect("the command's line");
+            assert!(line.ends_with("rejected_calls=0,failed_calls=1"), "{line}");
+        }
+        let errors = sim.run("info errorstats");
+        assert!(errors.contains("errorstat_ERR:count=1"), "{errors}");
+    }
+    let mut sim = Sim::new();
+    sim.ask(&[b"eval", b"redis.pcall('select', 99) return 1", b"0"]);
+    assert!(
+        sim.run("info commandstats")
+            .contains("cmdstat_eval:calls=1")
+    );
+    let stats = sim.run("info commandstats");
+    let line = stats
+        .split(' ')
+        .find(|line| line.starts_with("cmdstat_eval:"));
+    assert!(line.is_some_and(|line| line.ends_with("failed_calls=0")));
+}

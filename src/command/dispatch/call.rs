@@ -34,6 +34,9 @@ pub(super) fn run(engine: &mut Engine, caller: &mut Caller<'_>, number: u16, arg
         engine.metrics.error(&line);
         caller.reply().error(&line);
     }
+    if std::mem::take(&mut engine.scripts.has_failed) {
+        engine.metrics.command(number).failed += 1;
+    }
     let Keyspace {
         changes: stream,
         effects,

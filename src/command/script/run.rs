@@ -128,13 +128,17 @@ pub(super) fn run(
     engine.busy = None;
     match result {
         Ok(()) => {
-            if !has_counted_error && let Some(line) = error_line(caller.sink.since(mark)) {
-                engine.metrics.error(line);
+            if let Some(line) = error_line(caller.sink.since(mark)) {
+                engine.scripts.has_failed = true;
+                if !has_counted_error {
+                    engine.metrics.error(line);
+                }
             }
             Ok(())
         }
-        // The command that failed has been counted; the script is not to blame.
+        // The error has been counted with the command that failed.
         Err(failure) if failure.is_of_command => {
+            engine.scripts.has_failed = true;
             caller.reply().error(&failure.line);
             Ok(())
         }
