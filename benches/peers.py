@@ -1201,9 +1201,10 @@ TRACE_READS = 6  # reads of each, on average; the first third fills the cache
 TRACE_BATCH = 64
 
 
-def bounded(server: Server, policy: str, limit_bytes: int) -> None:
-    """Sets a memory limit."""
+def bounded(server: Server, policy: str, data_bytes: int) -> None:
+    """Sets a memory limit: so much more than an empty server takes."""
     with server.connect() as connection:
+        limit_bytes = connection.info_number("memory", "used_memory") + data_bytes
         connection.call("CONFIG", "SET", "maxmemory-policy", policy)
         connection.call("CONFIG", "SET", "maxmemory", limit_bytes)
 
@@ -1730,6 +1731,39 @@ TABLES: dict[str, list[Metric]] = {
             for name in COLLECTION_REQUESTS
         ),
     ],
+    "Scripts and functions": [
+        *table_of_requests(
+            "scripts",
+            {
+                "evalsha_one": ("EVALSHA of return 1", 64),
+                "eval_one": ("EVAL of the same", 64),
+                "evalsha_get": ("EVALSHA of a GET", 64),
+                "evalsha_bucket": ("EVALSHA of a token bucket (3 calls)", 64),
+                "fcall_one": ("FCALL of return 1", 64),
+                "fcall_bucket": ("FCALL of a token bucket", 64),
+            },
+        ),
+    ],
+    "Eviction": [
+        *(
+            Metric(
+                "eviction",
+                f"evict_{policy}_us",
+                f"CPU per SET that evicts a key, {policy}, pipeline 64, us",
+            )
+            for policy in EVICTION_POLICIES
+        ),
+        *(
+            Metric(
+                "eviction",
+                f"hits_{policy}_{skew}",
+                f"hit rate of reads by Zipf's law, skew {skew}, {policy}, %",
+                more_is_better=True,
+            )
+            for skew in (0.7, 1.0)
+            for policy in EVICTION_POLICIES[:2]
+        ),
+    ],
     "Bitmaps, HyperLogLogs, places and streams": [
         *table_of_requests(
             "bitmaps",
@@ -1770,35 +1804,6 @@ TABLES: dict[str, list[Metric]] = {
                 "xrange_100": ("XRANGE of 100 entries", 16),
                 "xreadgroup": ("XREADGROUP of one entry, and its XACK", 64),
             },
-        ),
-        *table_of_requests(
-            "scripts",
-            {
-                "evalsha_one": ("EVALSHA of return 1", 64),
-                "eval_one": ("EVAL of the same", 64),
-                "evalsha_get": ("EVALSHA of a GET", 64),
-                "evalsha_bucket": ("EVALSHA of a token bucket (3 calls)", 64),
-                "fcall_one": ("FCALL of return 1", 64),
-                "fcall_bucket": ("FCALL of a token bucket", 64),
-            },
-        ),
-        *(
-            Metric(
-                "eviction",
-                f"evict_{policy}_us",
-                f"CPU per SET that evicts a key, {policy}, pipeline 64, us",
-            )
-            for policy in EVICTION_POLICIES
-        ),
-        *(
-            Metric(
-                "eviction",
-                f"hits_{policy}_{skew}",
-                f"hit rate of reads by Zipf's law, skew {skew}, {policy}, %",
-                more_is_better=True,
-            )
-            for skew in (0.7, 1.0)
-            for policy in EVICTION_POLICIES[:2]
         ),
         Metric("long_stream", "long_stream_entry_bytes", f"{LONG}: bytes per entry"),
         *(
