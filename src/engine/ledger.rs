@@ -7,7 +7,7 @@
 //!
 //! Sizes are those of the allocator's classes; what names in trees take (watched keys, channels) is
 //! an average. A test compares the sum with what the allocator has handed out, for data and clients
-//! of 25 shapes: they are within 5 % and 1 MiB of each other (`tests/main/ledger.rs`). Not counted:
+//! of 24 shapes: they are within 5 % and 1 MiB of each other (`tests/main/ledger.rs`). Not counted:
 //! what of a frozen collection only the snapshot still has, beyond 128 KiB, and what libraries
 //! allocate for themselves.
 //!
