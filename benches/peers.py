@@ -1259,6 +1259,75 @@ def measure_eviction(program: Program, plan: Plan) -> Figures:
     return figures
 
 
+HOLES_WAIT_S = 30  # after the last death
+HOLES_BATCH = 1000
+
+
+class Mixed:
+    """Keys of values of mixed sizes, written and expired in random choice; the living are known."""
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.draw = random.Random(7)
+        self.sizes: dict[int, int] = {}
+
+    def write(self, indices: range, sizes: tuple[int, int]) -> None:
+        """Writes keys with values of so many bytes."""
+        self.sizes.update((index, self.draw.randint(*sizes)) for index in indices)
+        self._send([encode("SET", key(index), b"x" * self.sizes[index]) for index in indices])
+
+    def expire(self, share: float) -> None:
+        """Lets so much of the living expire, and waits for it."""
+        dying = self.draw.sample(sorted(self.sizes), int(len(self.sizes) * share))
+        self._send([encode("PEXPIRE", key(index), 1) for index in dying])
+        for index in dying:
+            del self.sizes[index]
+        with self.server.connect() as control:
+            # The peers' own cycle takes minutes for the last of them; a read removes each.
+            self._send([encode("EXISTS", key(index)) for index in dying])
+            if control.call("DBSIZE") != len(self.sizes):
+                raise MeasureError("there are not as many keys as there should be")
+
+    def ratio(self) -> float:
+        """Resident memory in units of the living keys' and values' bytes."""
+        payload = sum(len(key(0)) + size for size in self.sizes.values())
+        return process_kib(self.server.pid, "status", "VmRSS") * 1024 / payload
+
+    def _send(self, requests: list[bytes]) -> None:
+        with self.server.connect() as connection:
+            for start in range(0, len(requests), HOLES_BATCH):
+                batch = requests[start : start + HOLES_BATCH]
+                connection.socket.sendall(b"".join(batch))
+                for _ in batch:
+                    connection.reply()
+
+
+def measure_holes(program: Program, plan: Plan) -> Figures:
+    """What dies leaves holes between what lives: memory 30 s later, beside GETs that go on."""
+    figures: Figures = {}
+    wait_s = HOLES_WAIT_S // 3 if plan.short else HOLES_WAIT_S
+    with Server(program) as server:
+        mixed = Mixed(server)
+
+        def settle(name: str) -> None:
+            with pinger(server) as pings:
+                start, cpu = time.monotonic(), cpu_ns(server.pid)
+                time.sleep(wait_s)
+            latencies = pings.latencies_ms(start)
+            figures[f"holes_{name}_ratio"] = mixed.ratio()
+            figures[f"holes_{name}_p99_ms"] = percentile(latencies, 99)
+            figures[f"holes_{name}_max_ms"] = latencies[-1]
+            figures[f"holes_{name}_cpu_percent"] = (cpu_ns(server.pid) - cpu) / wait_s / 1e7
+
+        mixed.write(range(plan.keys), (8, 1024))
+        mixed.expire(0.5)
+        settle("half")
+        mixed.write(range(plan.keys, plan.keys * 3 // 2), (32, 2048))
+        mixed.expire(0.95)
+        settle("most")
+    return figures
+
+
 LONG_STREAM = 10  # entries for each key of the plan
 AFTER_S = 1.0  # pings are looked at for so long after a command that frees or saves
 
@@ -1764,6 +1833,19 @@ TABLES: dict[str, list[Metric]] = {
             for policy in EVICTION_POLICIES[:2]
         ),
     ],
+    "Memory that comes back": [
+        Metric("holes", f"holes_{name}_{figure}", f"{what}: {text}")
+        for name, what in (
+            ("half", "half of {keys} mixed values expire"),
+            ("most", "half as many more come, 95 % of all expire"),
+        )
+        for figure, text in (
+            ("ratio", "RSS after 30 s, relative to living keys and values"),
+            ("p99_ms", "PING of another client meanwhile, 99th percentile, ms"),
+            ("max_ms", "longest PING of another client meanwhile, ms"),
+            ("cpu_percent", "CPU meanwhile, %"),
+        )
+    ],
     "Bitmaps, HyperLogLogs, places and streams": [
         *table_of_requests(
             "bitmaps",
@@ -1840,6 +1922,7 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "streams": measure_streams,
     "scripts": measure_scripts,
     "eviction": measure_eviction,
+    "holes": measure_holes,
     "long_stream": measure_long_stream,
     "fields": measure_fields,
     "hashes": measure_hashes,

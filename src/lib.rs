@@ -4,6 +4,8 @@
 
 pub mod clock;
 
+pub mod heap;
+
 pub mod config;
 
 pub mod expiry;

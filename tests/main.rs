@@ -20,6 +20,8 @@ mod cut;
 mod databases;
 #[path = "main/deaths.rs"]
 mod deaths;
+#[path = "main/defrag.rs"]
+mod defrag;
 #[path = "main/disk.rs"]
 mod disk;
 #[path = "main/documents.rs"]

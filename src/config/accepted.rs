@@ -169,7 +169,7 @@ pub fn without_effect(given: &[&'static str]) -> Vec<String> {
 }
 
 const ACCESS_RULES: &str = "there are no access rules yet";
-const ALLOCATOR: &str = "Mayfly sets up the allocator itself and does not defragment";
+const ALLOCATOR: &str = "big values are always moved piece by piece";
 const APPEND_ONLY: &str = "there is no append-only file";
 const BATCHES: &str = "the look-ahead over requests has a fixed length";
 const CLUSTER: &str = "there is no cluster mode";
@@ -235,31 +235,10 @@ pub const ACCEPTED: &[Accepted] = &[
         ACCESS_RULES,
     ),
     row(
-        "active-defrag-cycle-max",
-        Mutable,
-        Integer(1, 99),
-        "25",
-        ALLOCATOR,
-    ),
-    row(
-        "active-defrag-cycle-min",
-        Mutable,
-        Integer(1, 99),
-        "1",
-        ALLOCATOR,
-    ),
-    row(
         "active-defrag-cycle-us",
         Mutable,
         Integer(0, 100000),
         "500",
-        ALLOCATOR,
-    ),
-    row(
-        "active-defrag-ignore-bytes",
-        Mutable,
-        Memory(1),
-        "104857600",
         ALLOCATOR,
     ),
     row(
@@ -269,21 +248,6 @@ pub const ACCEPTED: &[Accepted] = &[
         "1000",
         ALLOCATOR,
     ),
-    row(
-        "active-defrag-threshold-lower",
-        Mutable,
-        Integer(0, 1000),
-        "10",
-        ALLOCATOR,
-    ),
-    row(
-        "active-defrag-threshold-upper",
-        Mutable,
-        Integer(0, 1000),
-        "100",
-        ALLOCATOR,
-    ),
-    row("activedefrag", Mutable, YesNo, "no", ALLOCATOR),
     row("activerehashing", Mutable, YesNo, "yes", TABLES),
     row("always-show-logo", Immutable, YesNo, "no", LOGGING),
     row("aof-disable-auto-gc", Mutable, YesNo, "no", APPEND_ONLY),

@@ -150,6 +150,18 @@ pub struct Config {
     pub maxmemory_policy: EvictionPolicy,
     /// How many are drawn to find one.
     pub maxmemory_samples: u32,
+    /// Whether what lives is moved together.
+    pub activedefrag: bool,
+    /// With fewer bytes in between it is not worth it,
+    pub active_defrag_ignore_bytes: u64,
+    /// nor with fewer percent of what lives.
+    pub active_defrag_threshold_lower: u32,
+    /// From so many percent on, moving takes the largest share.
+    pub active_defrag_threshold_upper: u32,
+    /// The smallest share of the time it takes, in percent.
+    pub active_defrag_cycle_min: u32,
+    /// The largest.
+    pub active_defrag_cycle_max: u32,
     /// How slowly a count of uses grows.
     pub lfu_log_factor: u32,
     /// After how many minutes it falls by one, 0 for never.
@@ -228,6 +240,12 @@ impl Default for Config {
             maxmemory_bytes: 0,
             maxmemory_policy: EvictionPolicy::NoEviction,
             maxmemory_samples: 5,
+            activedefrag: true,
+            active_defrag_ignore_bytes: 8 * MEBIBYTE,
+            active_defrag_threshold_lower: 10,
+            active_defrag_threshold_upper: 100,
+            active_defrag_cycle_min: 1,
+            active_defrag_cycle_max: 10,
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             expired_event_stream: None,

@@ -11,6 +11,7 @@
 //! Invariants: a job keeps its place and gives way when its time is up; nothing here blocks.
 
 use super::Engine;
+use super::defrag::Defrag;
 use super::memory::Reclaim;
 use super::persistence::Persistence;
 use super::session::{Closing, Session, SessionKey};
@@ -52,6 +53,8 @@ pub struct Jobs {
     pub persistence: Persistence,
     /// Memory that is given back.
     pub reclaim: Reclaim,
+    /// What lives is moved together.
+    pub defrag: Defrag,
     /// Time expiry took.
     pub expiry_us: u64,
     /// Time the commands of this turn took.
@@ -74,6 +77,7 @@ impl Jobs {
             pacer: Pacer::new(config.active_expire_effort as u8),
             persistence: Persistence::new(reading.wall_us.div_euclid(1_000_000)),
             reclaim: Reclaim::default(),
+            defrag: Defrag::default(),
             expiry_us: 0,
             commands_us: 0,
             expired_at_us: reading.monotonic_us,
@@ -88,6 +92,7 @@ impl Jobs {
     /// CONFIG RESETSTAT.
     pub fn reset_stats(&mut self) {
         self.expiry_us = 0;
+        self.defrag.reset_stats();
         self.pacer.reset_stats();
     }
 
@@ -146,6 +151,7 @@ impl Engine {
             };
             self.bury_slice(clock, until_us.max(start_us + share_us));
         }
+        self.defragment_slice(clock, until_us);
         self.reclaim_slice(clock, until_us);
         if is_idle {
             self.scripts.collect_step();
@@ -217,7 +223,7 @@ impl Engine {
         let is_unfinished = self.expire_rounds(clock, until_us);
         let spent_us = self.reading.monotonic_us - began_us;
         self.jobs.expiry_us += spent_us;
-        self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
+        self.note_freed();
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
@@ -290,7 +296,7 @@ impl Engine {
     }
 
     fn bury_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
-        self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
+        self.note_freed();
         while !self.keyspace.graveyard.is_empty() {
             self.keyspace.graveyard.dig(BURIED_PER_STEP);
             self.reading = clock.read();
@@ -312,7 +318,10 @@ impl Engine {
             log::warn!("The wall clock was set by {} ms", self.reading.wall_step_ms);
         }
         self.check_save_points(now_ms);
-        self.jobs.housekept_commands = self.metrics.commands_processed;
+        if self.jobs.housekept_commands != self.metrics.commands_processed {
+            self.jobs.housekept_commands = self.metrics.commands_processed;
+            self.jobs.defrag.note(now_ms);
+        }
         self.look_after_clients(now_ms);
     }
 
@@ -396,6 +405,7 @@ impl Engine {
             self.jobs.persistence.wakeup_ms(),
             self.save_point_wakeup_ms(),
             self.jobs.reclaim.wakeup_ms(now_ms),
+            self.jobs.defrag.wakeup_ms(now_ms),
         ] {
             ms.into_iter().for_each(&mut sooner);
         }

@@ -13,6 +13,7 @@
 use tikv_jemalloc_ctl::{Access, AsName, epoch, stats};
 
 use super::Engine;
+use super::huge_pages::HugePages;
 use crate::clock::Clock;
 
 /// Time between two steps, in ms: that of one step of jemalloc's curve.
@@ -105,6 +106,8 @@ pub fn build_faults() -> Vec<&'static str> {
 /// The job that keeps the allocator's clock going.
 #[derive(Default)]
 pub struct Reclaim {
+    /// Whether what is given back may come back in huge pages.
+    huge_pages: HugePages,
     /// When to make the next step, in monotonic ms; none if there is little to return.
     due_ms: Option<u64>,
     /// Calls that remain of a step that was cut short.
@@ -127,11 +130,20 @@ impl Engine {
     /// Notes how much memory is in use, and whether there is some to give back.
     pub fn sample_memory(&mut self) -> Figures {
         let figures = figures();
+        self.jobs.reclaim.huge_pages.follow(figures.active);
         self.metrics.memory_peak = self.metrics.memory_peak.max(figures.allocated);
         if figures.dirty >= DIRTY_BYTES_MIN {
             self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
         }
         figures
+    }
+
+    /// Something has been freed: there may be something to return, now or once the rest has been
+    /// moved together.
+    pub(super) fn note_freed(&mut self) {
+        let now_ms = self.reading.monotonic_us / 1000;
+        self.jobs.reclaim.note(now_ms);
+        self.jobs.defrag.note(now_ms);
     }
 
     /// One step, if it is time.
@@ -142,7 +154,9 @@ impl Engine {
             return;
         }
         if reclaim.left == 0 {
-            if figures().dirty < DIRTY_BYTES_MIN {
+            let figures = figures();
+            reclaim.huge_pages.follow(figures.active);
+            if figures.dirty < DIRTY_BYTES_MIN {
                 reclaim.due_ms = None;
                 return;
             }

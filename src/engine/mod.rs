@@ -16,7 +16,9 @@
 //! Not here: what a command does (`command`), sockets (`server`).
 
 pub mod blocking;
+pub mod defrag;
 pub mod eviction;
+pub mod huge_pages;
 pub mod jobs;
 pub mod ledger;
 pub mod limits;

@@ -12,6 +12,7 @@
 //! those of its chunks; its caller keeps them, but for [`Slab::append`].
 
 use super::bitmap::Bitmap;
+use crate::heap::{ShouldMove, relocate_slice, relocate_vec};
 
 /// No chunk.
 pub(super) const NONE: u32 = u32::MAX;
@@ -241,6 +242,19 @@ impl Slab {
         if self.pages.is_empty() {
             *self = Slab::default();
         }
+    }
+
+    /// Moves what `should_move` says of the chunks of the page with this number; false if there is
+    /// no such.
+    pub(super) fn relocate(&mut self, page: usize, should_move: ShouldMove<'_>) -> bool {
+        let Some(page) = self.pages.get_mut(page) else {
+            return false;
+        };
+        relocate_vec(&mut page.chunks, should_move);
+        for chunk in &mut page.chunks {
+            relocate_slice(&mut chunk.hashes, should_move);
+        }
+        true
     }
 
     /// Frees one page with all its chunks, whatever lists they are in: for an index that is

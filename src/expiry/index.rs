@@ -30,6 +30,7 @@ use super::bitmap::Bitmap;
 use super::chunks::{CHUNK_ITEMS_MAX, Chunk, Level, NONE, PAGE_CHUNKS, Pile, Slab};
 use super::{Deadline, Term, is_due};
 use crate::clock::UnixMillis;
+use crate::heap::ShouldMove;
 
 /// Places tried per item wanted in [`Strata::draw_all`]; even if chunks hold one item each, nearly
 /// two in three succeed.
@@ -1062,6 +1063,12 @@ impl Strata {
     pub fn clear(&mut self) -> Remains {
         let old = std::mem::replace(self, Strata::new(self.now));
         Remains(old.slab)
+    }
+
+    /// Moves what `should_move` says of the chunks of the page with this number; false if there is
+    /// no such page. What is filed stays where it is filed.
+    pub fn relocate(&mut self, page: usize, should_move: ShouldMove<'_>) -> bool {
+        self.slab.relocate(page, should_move)
     }
 
     /// Bytes this index has allocated.

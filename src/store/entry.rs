@@ -909,6 +909,16 @@ impl Slot {
         self.shape() & BOXED != 0
     }
 
+    /// Bytes of memory of the entry without a value of its own.
+    pub fn own_bytes(&self) -> usize {
+        self.laid_out().class()
+    }
+
+    /// Whether the value is a big collection, made of pieces.
+    pub fn is_big(&self) -> bool {
+        matches!(self.value(), ValueRef::Boxed(value) if value.is_collection())
+    }
+
     /// Bytes of memory of the entry and its value.
     #[inline]
     pub fn allocated_bytes(&self) -> usize {
@@ -1068,6 +1078,42 @@ impl Slot {
             clock: self.clock(),
         };
         Slot::new(u64::from(self.tag()) << ADDRESS_BITS, parts)
+    }
+
+    /// Moves the entry to another allocation of its size.
+    pub fn relocate(&mut self) {
+        let class = self.laid_out().class();
+        let (from, to) = (self.at(), allocate(class));
+        // SAFETY: both have `class` bytes; the old allocation is freed once, by its own layout, and
+        // what it owned is the new one's.
+        unsafe {
+            ptr::copy_nonoverlapping(from, to, class);
+            dealloc(from, layout(class));
+        }
+        self.0 = Slot::pack(to, self.tag()).into_bits();
+    }
+
+    /// Where the box of a boxed value is.
+    pub fn box_address(&self) -> Option<usize> {
+        match self.value() {
+            ValueRef::Inline(_) => None,
+            ValueRef::Boxed(value) => Some(ptr::from_ref(value).addr()),
+        }
+    }
+
+    /// Moves the box of a boxed value to another allocation.
+    pub fn relocate_box(&mut self) {
+        let form = self.laid_out();
+        if form.shape & BOXED == 0 {
+            return;
+        }
+        // SAFETY: a boxed entry owns the Box behind this address; it is put back before anything
+        // can see that it was taken.
+        unsafe {
+            let at = self.at().add(form.value_at()).cast::<*mut Value>();
+            let value = Box::from_raw(at.read_unaligned());
+            at.write_unaligned(Box::into_raw(Box::new(*value)));
+        }
     }
 
     /// Puts the concatenation of `inserted` in the place of the `removed` bytes at `at` of a value

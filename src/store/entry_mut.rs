@@ -106,6 +106,16 @@ impl<'a> EntryMut<'a> {
         self.count(0, None, grown);
     }
 
+    /// [`Slot::relocate`].
+    pub fn relocate(&mut self) {
+        self.slot.relocate();
+    }
+
+    /// [`Slot::relocate_box`].
+    pub fn relocate_box(&mut self) {
+        self.slot.relocate_box();
+    }
+
     /// [`Slot::set_item`].
     pub fn set_item(&mut self, item: ItemRef) {
         self.slot.set_item(item);

@@ -38,6 +38,7 @@ pub mod keyspace;
 pub mod live;
 
 pub mod deaths;
+pub mod defrag;
 pub mod evict;
 pub mod expire;
 pub mod fills;

@@ -634,8 +634,48 @@ impl Table {
     /// rebuilt since the last step is walked again from its start, so an entry may be met twice but
     /// is never missed if it stays.
     pub fn walk(&self, walk: &mut Walk, buckets: usize, mut found: impl FnMut(&Slot) -> bool) {
-        if walk.is_done {
+        let Some((segment, mut end)) = self.enter(walk, buckets) else {
             return;
+        };
+        let slots = &self.segments[segment].slots;
+        for i in walk.bucket..end {
+            ahead(slots, i, end);
+            if let Some(slot) = slots.get_bucket(i)
+                && !found(slot)
+            {
+                end = i + 1;
+                break;
+            }
+        }
+        self.leave(walk, end);
+    }
+
+    /// The same, to change the entries.
+    pub fn walk_mut(
+        &mut self,
+        walk: &mut Walk,
+        buckets: usize,
+        mut found: impl FnMut(EntryMut<'_>) -> bool,
+    ) {
+        let Some((segment, mut end)) = self.enter(walk, buckets) else {
+            return;
+        };
+        for i in walk.bucket..end {
+            let slots = &self.segments[segment].slots;
+            ahead(slots, i, end);
+            if slots.get_bucket(i).is_some() && !found(self.at_mut(Place::new(segment, i))) {
+                end = i + 1;
+                break;
+            }
+        }
+        self.leave(walk, end);
+    }
+
+    /// The segment a walk is in and the bucket before which its next step ends, with the first
+    /// entries asked for; none if it is done.
+    fn enter(&self, walk: &mut Walk, buckets: usize) -> Option<(usize, usize)> {
+        if walk.is_done {
+            return None;
         }
         let place = self.directory_index(u64::from(walk.position) << (64 - TAG_BITS));
         let at = self.directory[place].segment;
@@ -644,28 +684,17 @@ impl Table {
             walk.bucket = 0;
         }
         (walk.segment, walk.generation) = (at, segment.generation);
-        let slots = &segment.slots;
-        let mut end = (walk.bucket + buckets).min(slots.num_buckets());
-        let ahead = |i: usize| {
-            if let Some(slot) = slots.get_bucket(i) {
-                prefetch(slot.address());
-                prefetch(slot.address() + 63);
-            }
-        };
-        (walk.bucket..(walk.bucket + AHEAD).min(end)).for_each(ahead);
-        for i in walk.bucket..end {
-            if i + AHEAD < end {
-                ahead(i + AHEAD);
-            }
-            if let Some(slot) = slots.get_bucket(i)
-                && !found(slot)
-            {
-                end = i + 1;
-                break;
-            }
-        }
+        let end = (walk.bucket + buckets).min(segment.slots.num_buckets());
+        let first = walk.bucket..(walk.bucket + AHEAD).min(end);
+        first.for_each(|bucket| prefetch_bucket(&segment.slots, bucket));
+        Some((at as usize, end))
+    }
+
+    /// Ends a step of a walk before this bucket.
+    fn leave(&self, walk: &mut Walk, end: usize) {
+        let segment = &self.segments[walk.segment as usize];
         walk.bucket = end;
-        if end >= slots.num_buckets() {
+        if end >= segment.slots.num_buckets() {
             let span = POSITIONS >> segment.depth;
             let next = (walk.position / span + 1) * span;
             walk.bucket = 0;
@@ -722,6 +751,23 @@ impl Table {
         assert_eq!(tables.sum::<usize>(), self.slots_bytes);
         let bytes = self.counted_bytes();
         assert_eq!(bytes, self.entry_bytes(), "an entry is miscounted");
+    }
+}
+
+/// Asks for the entry of a bucket.
+#[inline(always)]
+fn prefetch_bucket(slots: &HashTable<Slot>, bucket: usize) {
+    if let Some(slot) = slots.get_bucket(bucket) {
+        prefetch(slot.address());
+        prefetch(slot.address() + 63);
+    }
+}
+
+/// Asks for the entry that a walk which ends before bucket `end` will come to after bucket `i`.
+#[inline(always)]
+fn ahead(slots: &HashTable<Slot>, i: usize, end: usize) {
+    if i + AHEAD < end {
+        prefetch_bucket(slots, i + AHEAD);
     }
 }
 

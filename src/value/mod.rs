@@ -33,6 +33,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::expiry::Deadline;
+use crate::heap::ShouldMove;
 use list::{List, Node};
 use segment::Segment;
 use segmented::Segmented;
@@ -216,6 +217,19 @@ impl Value {
             deadlines,
             pieces,
         })
+    }
+
+    /// Moves what `should_move` says of the piece of a big collection with this number, but for
+    /// what a snapshot has too; false if it has no such piece. Consumer groups of streams stay
+    /// where they are.
+    pub fn relocate(&mut self, piece: usize, should_move: ShouldMove<'_>) -> bool {
+        match self {
+            Value::Long(_) | Value::Growable(_) | Value::Frozen(_) => false,
+            Value::List(list) => list.relocate(piece, should_move),
+            Value::Set(members) | Value::Hash(members) => members.relocate(piece, should_move),
+            Value::Zset(zset) => zset.relocate(piece, should_move),
+            Value::Stream(stream) => stream.relocate(piece, should_move),
+        }
     }
 
     /// Frees a piece of a big collection; false if nothing is left.

@@ -41,6 +41,7 @@ use super::segmented::{Content, Element};
 use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
 use crate::expiry::{Deadline, is_due};
+use crate::heap::{ShouldMove, relocate_bytes, relocate_table, relocate_vec};
 
 /// What a place for a long string takes in a slab.
 const LONG_BYTES: usize = size_of::<Bytes>() + size_of::<usize>();
@@ -414,6 +415,16 @@ impl Segment {
             prefix,
             depth,
         }
+    }
+
+    /// Moves what `should_move` says of its table, its arena and its long strings.
+    pub(super) fn relocate(&mut self, should_move: ShouldMove<'_>) {
+        let records = &mut self.records;
+        relocate_vec(&mut records.arena, should_move);
+        for (_, long) in &mut records.longs {
+            relocate_bytes(long, should_move);
+        }
+        relocate_table(&mut self.table, should_move);
     }
 
     /// Number of records.

@@ -50,6 +50,7 @@ use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
 use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::heap::{ShouldMove, relocate_rc, relocate_vec};
 
 /// Bits of a hash in a cursor.
 const CURSOR_BITS: u32 = 48;
@@ -445,6 +446,27 @@ impl Segmented {
     /// The pieces as they are now. The next change of one that is still held copies it.
     pub fn freeze(&self) -> Vec<Rc<Segment>> {
         self.segments.clone()
+    }
+
+    /// Moves what `should_move` says of the segment with this number, and with the first one of
+    /// what they have in common; false if there is no such.
+    pub fn relocate(&mut self, segment: usize, should_move: ShouldMove<'_>) -> bool {
+        if segment == 0 {
+            relocate_vec(&mut self.directory, should_move);
+            relocate_vec(&mut self.segments, should_move);
+            if let Some(dated) = &mut self.dated {
+                relocate_vec(&mut dated.spans, should_move);
+            }
+        }
+        let content = self.content;
+        let Some(counted) = self.segments.get_mut(segment) else {
+            return false;
+        };
+        let empty = || Segment::new(content, (0, 0), 0, 0);
+        if relocate_rc(counted, empty, should_move).is_some() {
+            self.change(segment, |segment| segment.relocate(should_move));
+        }
+        true
     }
 
     /// Frees one segment; false when nothing is left. The table is of no other use after the first

@@ -121,7 +121,7 @@ fn expiry_looks_only_where_there_is_something_to_do() {
     assert_eq!(sim.engine.keyspace.stats.members_expired_actively, 1);
     sim.engine.keyspace.check();
     // The indexes' memory is given back once, when they have been empty for a while.
-    sim.advance(200);
+    sim.advance(1_200);
     assert_eq!(sim.engine.next_wakeup_ms(), Some(1_000));
     for _ in 0..140 {
         sim.advance(1_000);

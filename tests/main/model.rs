@@ -52,7 +52,10 @@ impl Pair {
             packed_max: (!seed.is_multiple_of(4) && seed % 8 != 3).then_some(4 + seed % 5),
             ..Model::default()
         };
-        let sim = model.server(dir, seed);
+        let mut sim = model.server(dir, seed);
+        if seed % 2 == 1 {
+            sim.engine.jobs.defrag.always();
+        }
         let weight = |kind| {
             if is_large && kind < KINDS && is_growing(kind) {
                 4

@@ -340,7 +340,8 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
         "mem_allocator",
         format_args!("jemalloc-{}", allocator_version()),
     );
-    lines.add("active_defrag_running", 0);
+    let defrag = &engine.jobs.defrag;
+    lines.add("active_defrag_running", defrag.running_percent());
     counted_memory(&ledger, lines);
     let graveyard = &engine.keyspace.graveyard;
     lines.add("lazyfree_pending_objects", graveyard.pending());
@@ -389,6 +390,19 @@ fn persistence(engine: &mut Engine, lines: &mut Lines) {
     lines.add("aof_rewrite_scheduled", 0);
 }
 
+/// What has been moved to give back memory in between.
+fn moved(engine: &Engine, lines: &mut Lines) {
+    let defrag = &engine.jobs.defrag;
+    let done = defrag.done();
+    let (in_all_ms, current_ms) = defrag.active_ms(engine.reading.monotonic_us);
+    lines.add("active_defrag_hits", done.moved);
+    lines.add("active_defrag_misses", done.left);
+    lines.add("active_defrag_key_hits", done.keys_moved);
+    lines.add("active_defrag_key_misses", done.keys_left);
+    lines.add("total_active_defrag_time", in_all_ms);
+    lines.add("current_active_defrag_time", current_ms);
+}
+
 fn stats(engine: &mut Engine, lines: &mut Lines) {
     let now_ms = engine.reading.monotonic_us / 1000;
     let (metrics, jobs, space) = (&engine.metrics, &engine.jobs, &engine.keyspace);
@@ -417,6 +431,7 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);
     lines.add("evicted_keys", space.stats.evicted);
     lines.add("evicted_clients", 0);
+    moved(engine, lines);
     let (exceeded_ms, exceeded_in_all_ms) = engine.exceeded_ms();
     lines.add("total_eviction_exceeded_time", exceeded_in_all_ms);
     lines.add("current_eviction_exceeded_time", exceeded_ms);

@@ -35,6 +35,7 @@ pub use view::{Items, ListRef};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::heap::{ShouldMove, relocate_rc};
 use crate::value::packed::{self, End};
 use crate::value::{StringRef, size_class};
 
@@ -280,6 +281,17 @@ impl List {
     /// The nodes in order, shared: they stay as they are while the list goes on changing.
     pub fn freeze(&self) -> Vec<Rc<Node>> {
         self.links.iter().map(|link| link.node.clone()).collect()
+    }
+
+    /// Moves what `should_move` says of the node with this number; false if there is no such.
+    pub fn relocate(&mut self, node: usize, should_move: ShouldMove<'_>) -> bool {
+        let Some(link) = self.links.get_mut(node) else {
+            return false;
+        };
+        if let Some(node) = relocate_rc(&mut link.node, Node::vacant, should_move) {
+            node.relocate(should_move);
+        }
+        true
     }
 
     /// Frees one node; false if there was none left.

@@ -13,6 +13,7 @@
 
 use bytes::Bytes;
 
+use crate::heap::{ShouldMove, relocate_bytes, relocate_vec};
 use crate::value::packed::{self, Buffer, End};
 use crate::value::{StringRef, size_class};
 
@@ -91,6 +92,19 @@ impl Node {
     /// A node of the items of a packed string.
     pub(super) fn of_packed(packed: &[u8]) -> Node {
         Node(Form::Packed(Room::copied(packed, 0)))
+    }
+
+    /// A node of nothing, which no list has and which takes no memory.
+    pub(super) fn vacant() -> Node {
+        Node(Form::Alone(Bytes::new()))
+    }
+
+    /// Moves its bytes if `should_move` says so.
+    pub(super) fn relocate(&mut self, should_move: ShouldMove<'_>) {
+        match &mut self.0 {
+            Form::Packed(room) => relocate_vec(&mut room.bytes, should_move),
+            Form::Alone(bytes) => relocate_bytes(bytes, should_move),
+        }
     }
 
     /// The number of items.

@@ -20,6 +20,7 @@
 //! addition moves nothing; those removed elsewhere leave no gap.
 
 use super::id::Id;
+use crate::heap::{ShouldMove, relocate_vec};
 use crate::value::size_class;
 
 /// Header of an `Rc`: two counts.
@@ -70,6 +71,24 @@ impl Chunk {
             fields_at,
             bytes,
         }
+    }
+
+    /// A chunk of nothing, which no stream has and which takes no memory.
+    pub(super) fn vacant() -> Chunk {
+        Chunk {
+            base: Id::default(),
+            len: 0,
+            put: 0,
+            start: 0,
+            fields: 0,
+            fields_at: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Moves its bytes if `should_move` says so.
+    pub(super) fn relocate(&mut self, should_move: ShouldMove<'_>) {
+        relocate_vec(&mut self.bytes, should_move);
     }
 
     /// The number of entries.

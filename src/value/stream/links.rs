@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use super::chunk::Chunk;
 use super::id::Id;
+use crate::heap::{ShouldMove, relocate_rc, relocate_vec};
 use crate::value::size_class;
 
 /// Links of a block. With as many entries as they may have, a snapshot encodes a block in about a
@@ -256,6 +257,24 @@ impl Links {
             blocks.push_back(part);
         }
         Links { blocks, len, bytes }
+    }
+
+    /// Moves what `should_move` says of the block with this number and its chunks, but for what a
+    /// snapshot has too; false if there is no such block.
+    pub(super) fn relocate(&mut self, block: usize, should_move: ShouldMove<'_>) -> bool {
+        let Some(block) = self.blocks.get_mut(block) else {
+            return false;
+        };
+        let Some(links) = relocate_rc(&mut block.links, Block::new, should_move) else {
+            return true;
+        };
+        relocate_vec(links, should_move);
+        for link in links {
+            if let Some(chunk) = relocate_rc(&mut link.chunk, Chunk::vacant, should_move) {
+                chunk.relocate(should_move);
+            }
+        }
+        true
     }
 
     /// Lets go of the last link, or of a whole block that is shared; the entries that were in them,

@@ -34,6 +34,7 @@ pub use links::{Block, Link};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::heap::ShouldMove;
 use crate::value::{StringRef, size_class};
 use chunk::{Entries, entry_bytes_max};
 use groups::Groups;
@@ -565,6 +566,12 @@ impl Stream {
         };
         self.groups
             .edit_last(|group| group.load_pending(id, delivery))?
+    }
+
+    /// Moves what `should_move` says of the block of chunks with this number; false if there is no
+    /// such. Groups stay where they are.
+    pub fn relocate(&mut self, block: usize, should_move: ShouldMove<'_>) -> bool {
+        self.links.relocate(block, should_move)
     }
 
     /// Frees one piece; false if there was none left.

@@ -32,6 +32,7 @@ use super::tree::{Direction, Position, Tree};
 use crate::clock::UnixMillis;
 use crate::expiry::Deadline;
 use crate::expiry::index::ItemRef;
+use crate::heap::ShouldMove;
 use crate::value::placement::Placement;
 use crate::value::segmented::{Content, Element, Segmented};
 use crate::value::size_class;
@@ -213,6 +214,29 @@ impl Zset {
     /// The pages with all members as they are now, in no order; later changes do not show in them.
     pub fn freeze(&self) -> Vec<Rc<Page>> {
         self.pages.freeze()
+    }
+
+    /// Moves what `should_move` says of the piece with this number: a page, a node of the tree, a
+    /// table of members or of deadlines; false if there is no such.
+    pub fn relocate(&mut self, piece: usize, should_move: ShouldMove<'_>) -> bool {
+        let (leaves, inners) = self.tree.nodes();
+        let mut left = piece;
+        let mut is_in = |pieces: usize| {
+            let is_in = left < pieces;
+            left -= if is_in { 0 } else { pieces };
+            is_in.then_some(left)
+        };
+        if let Some(at) = is_in(self.pages.pages()) {
+            self.pages.relocate_page(at, should_move);
+        } else if let Some(at) = is_in(leaves + inners) {
+            self.tree.relocate(at, should_move);
+        } else if let Some(at) = is_in(self.members.segments()) {
+            self.members.relocate(at, should_move);
+        } else {
+            let deadlines = self.deadlines.as_mut();
+            return deadlines.is_some_and(|all| all.relocate(left, should_move));
+        }
+        true
     }
 
     /// Frees one piece of at most a thousand members; false when nothing is left. The set is of no

@@ -24,6 +24,7 @@
 use hashbrown::HashTable;
 
 use super::pages::RecordId;
+use crate::heap::{ShouldMove, relocate_table, relocate_vec};
 use crate::value::placement::room;
 use crate::value::size_class;
 
@@ -165,6 +166,20 @@ impl MemberIndex {
         let next = (u64::from(cursor) / span + 1) * span;
         // Past the last tag there is no bit of it left: 0.
         next as u32
+    }
+
+    /// Numbers of segments, those not in use included.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Moves what `should_move` says of the segment with this number.
+    pub fn relocate(&mut self, at: usize, should_move: ShouldMove<'_>) {
+        if at == 0 {
+            relocate_vec(&mut self.directory, should_move);
+            relocate_vec(&mut self.segments, should_move);
+        }
+        relocate_table(&mut self.segments[at].slots, should_move);
     }
 
     /// Frees one segment; false if there is none. The table is of no use afterwards.

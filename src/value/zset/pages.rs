@@ -31,6 +31,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use crate::heap::{ShouldMove, relocate_bytes, relocate_rc, relocate_slice, relocate_vec};
 use crate::value::size_class;
 
 /// Bytes of the largest page: some 600 records of 16-byte members.
@@ -150,6 +151,14 @@ impl Page {
             is_roomy: false,
             large: Vec::new(),
             large_bytes: 0,
+        }
+    }
+
+    fn relocate(&mut self, should_move: ShouldMove<'_>) {
+        relocate_slice(&mut self.bytes, should_move);
+        relocate_vec(&mut self.large, should_move);
+        for string in &mut self.large {
+            relocate_bytes(string, should_move);
         }
     }
 
@@ -464,6 +473,23 @@ impl Pages {
     /// The pages there are, shared.
     pub fn freeze(&self) -> Vec<Rc<Page>> {
         self.pages.iter().flatten().cloned().collect()
+    }
+
+    /// Numbers of pages, those not in use included.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Moves what `should_move` says of the page with this number, if there is one.
+    pub fn relocate_page(&mut self, at: usize, should_move: ShouldMove<'_>) {
+        if at == 0 {
+            relocate_vec(&mut self.pages, should_move);
+        }
+        let page = self.pages[at].as_mut();
+        let owned = page.and_then(|page| relocate_rc(page, Page::new, should_move));
+        if owned.is_some() {
+            self.change(at, |page| page.relocate(should_move));
+        }
     }
 
     /// Frees the last page; false if there is none.

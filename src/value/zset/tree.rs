@@ -22,6 +22,7 @@
 //! of the first child, which is never looked at; counts are exact.
 
 use super::pages::RecordId;
+use crate::heap::{ShouldMove, relocate_box, relocate_vec};
 use crate::value::size_class;
 
 /// Records of a leaf: 1,536 bytes.
@@ -39,6 +40,7 @@ const NONE: u32 = u32::MAX;
 
 type NodeId = u32;
 
+#[derive(Clone)]
 struct Leaf {
     scores: [f64; LEAF_MAX],
     ids: [RecordId; LEAF_MAX],
@@ -47,6 +49,7 @@ struct Leaf {
     len: u16,
 }
 
+#[derive(Clone)]
 struct Inner {
     scores: [f64; INNER_MAX],
     ids: [RecordId; INNER_MAX],
@@ -261,6 +264,18 @@ impl<T> Nodes<T> {
         };
         self.used -= usize::from(node.is_some());
         true
+    }
+
+    fn relocate(&mut self, at: usize, should_move: ShouldMove<'_>)
+    where
+        T: Clone,
+    {
+        if at == 0 {
+            relocate_vec(&mut self.nodes, should_move);
+        }
+        if let Some(node) = &mut self.nodes[at] {
+            relocate_box(node, should_move);
+        }
     }
 
     fn allocated_bytes(&self) -> usize {
@@ -494,6 +509,19 @@ impl Tree {
                 }
                 self.merge_leaf(place, level);
             }
+        }
+    }
+
+    /// Numbers of leaves and of inner nodes, those not in use included.
+    pub fn nodes(&self) -> (usize, usize) {
+        (self.leaves.nodes.len(), self.inners.nodes.len())
+    }
+
+    /// Moves the node with this number, leaves first, if `should_move` says so.
+    pub fn relocate(&mut self, at: usize, should_move: ShouldMove<'_>) {
+        match at.checked_sub(self.leaves.nodes.len()) {
+            None => self.leaves.relocate(at, should_move),
+            Some(at) => self.inners.relocate(at, should_move),
         }
     }
 
