@@ -1,6 +1,7 @@
 //! The whole engine against the naive model of the random tests: requests on a few keys, jumps of
 //! the clock, slices of jobs, saves and restarts, chosen by the bytes in groups of five, after a
-//! first one that tells how soon collections are no longer packed. Every reply is the model's, and
+//! first one that tells how soon collections are no longer packed, and whether everything is moved about
+//! in memory all the while. Every reply is the model's, and
 //! so is what is left, here and in each snapshot.
 //!
 //! An input is to cost a millisecond at most, or a short run tries next to nothing: one directory
@@ -72,6 +73,9 @@ impl Pair {
         let model = Model { now: START, packed_max, ..Model::default() };
         let mut sim = model.server(&DIR, 7);
         sim.engine.config.save.clear();
+        if limit % 2 == 1 {
+            sim.engine.jobs.defrag.always();
+        }
         Pair { sim, model, at_cut: None, saves: 0 }
     }
 

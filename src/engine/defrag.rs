@@ -6,10 +6,10 @@
 //! pass over all keys moves what lies in sparse slabs. Its share of the time rises from
 //! `active-defrag-cycle-min` percent to `-max` at `active-defrag-threshold-upper`.
 //!
-//! What a pass leaves cannot be removed by another: some holes lie between things that do not move
-//! (buffers of clients, tables), some in slabs that are not sparse. So the next one waits until there
-//! are more by the lower threshold again. That is why the job comes to an end, and costs nothing
-//! where nothing is to be gained.
+//! What a pass leaves cannot be removed by another: some holes lie between things that do not
+//! move (buffers of clients, tables), some in slabs that are not sparse. So the next one waits
+//! until there are more by the lower threshold again. That is why the job comes to an end, and
+//! costs nothing where nothing is to be gained.
 //!
 //! Redis: needs a patched allocator, is off by default, and starts anew as long as the threshold is
 //! exceeded.

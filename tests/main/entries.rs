@@ -236,7 +236,7 @@ pub fn entry(input: &mut Bytewise<'_>) {
         if input.has_ended() {
             break;
         }
-        match input.byte() % 13 {
+        match input.byte() % 14 {
             0 => {
                 let was_boxed = twin.boxed.is_some();
                 twin = input.entry();
@@ -270,6 +270,13 @@ pub fn entry(input: &mut Bytewise<'_>) {
             }
             8 => twin.set_value(&mut slot, input.bytes()),
             9 => twin.slide(&slot, 1_700_000_000_000 + i64::from(input.byte())),
+            10 => {
+                let (address, boxed) = (slot.address(), slot.box_address());
+                slot.relocate();
+                slot.relocate_box();
+                assert_ne!(slot.address(), address);
+                assert!(boxed.is_none() || slot.box_address() != boxed);
+            }
             _ => twin.splice(&mut slot, input),
         }
         twin.check(&slot);
@@ -389,12 +396,21 @@ impl Tables {
         if self.walk.is_done() {
             self.begin_walk();
         }
-        self.table.walk(&mut self.walk, buckets, |slot| {
+        let mut meet = |slot: &Slot| {
             self.map[slot.key()].check(slot);
             self.unwalked.remove(slot.key());
             // Now and then a walk stops early.
-            slot.tag() % 8 != 0
-        });
+            !slot.tag().is_multiple_of(8)
+        };
+        if (buckets / 4).is_multiple_of(2) {
+            self.table.walk(&mut self.walk, buckets, meet);
+        } else {
+            self.table.walk_mut(&mut self.walk, buckets, |mut entry| {
+                entry.relocate();
+                entry.relocate_box();
+                meet(&entry)
+            });
+        }
         assert!(!self.walk.is_done() || self.unwalked.is_empty());
     }
 
