@@ -21,6 +21,8 @@
 //! A string of this form may come from anywhere: what does not add up is a [`Corrupted`], never a
 //! panic.
 
+use super::wide::{Work, wide};
+
 const MAGIC: &[u8; 4] = b"HYLL";
 const HEADER_BYTES: usize = 16;
 const INDEX_BITS: u32 = 14;
@@ -197,7 +199,7 @@ pub fn registers(bytes: &[u8]) -> Result<Box<[u8; REGISTERS]>, Corrupted> {
 /// If a sparse form has more or fewer of them.
 pub fn raise(registers: &mut [u8; REGISTERS], bytes: &[u8]) -> Result<(), Corrupted> {
     if is_dense(bytes) {
-        raise_to_dense(registers, bytes);
+        wide(Raise { registers, bytes });
         return Ok(());
     }
     let mut at = 0;
@@ -219,7 +221,7 @@ pub fn raise(registers: &mut [u8; REGISTERS], bytes: &[u8]) -> Result<(), Corrup
 }
 
 /// Eight registers in 48 bits, as eight bytes: the halves, their halves and theirs move apart.
-#[inline]
+#[inline(always)]
 fn unpack(packed: u64) -> u64 {
     let halves = packed & 0xff_ffff | (packed & 0xffff_ff00_0000) << 8;
     let quarters = halves & 0x0fff_0000_0fff | (halves & 0xff_f000_00ff_f000) << 4;
@@ -227,14 +229,30 @@ fn unpack(packed: u64) -> u64 {
 }
 
 /// The reverse.
-#[inline]
+#[inline(always)]
 fn pack(registers: u64) -> u64 {
     let quarters = registers & 0x3f_003f_003f_003f | registers >> 2 & 0x0fc0_0fc0_0fc0_0fc0;
     let halves = quarters & 0x0fff_0000_0fff | quarters >> 4 & 0xff_f000_00ff_f000;
     halves & 0xff_ffff | halves >> 8 & 0xffff_ff00_0000
 }
 
-/// [`raise`] for the dense form, in groups that become vector code.
+/// [`raise`] for the dense form.
+struct Raise<'a> {
+    registers: &'a mut [u8; REGISTERS],
+    bytes: &'a [u8],
+}
+
+impl Work for Raise<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        raise_to_dense(self.registers, self.bytes);
+    }
+}
+
+/// In groups that become vector code.
+#[inline(always)]
 fn raise_to_dense(registers: &mut [u8; REGISTERS], bytes: &[u8]) {
     const LANES: usize = 8;
     const PACKED_BYTES: usize = 6;
@@ -246,17 +264,19 @@ fn raise_to_dense(registers: &mut [u8; REGISTERS], bytes: &[u8]) {
         let at = first + nth * PACKED_BYTES * LANES;
         let part = bytes[at..].first_chunk::<{ BEFORE + PACKED_BYTES * LANES }>();
         let part = part.expect("a dense form is of one length");
-        let lanes: [u64; LANES] = std::array::from_fn(|lane| {
-            let word = part[lane * PACKED_BYTES..].first_chunk();
-            u64::from_le_bytes(*word.expect("there are eight bytes")) >> (8 * BEFORE)
-        });
-        let mut values = [0; 8 * LANES];
-        let (words, _) = values.as_chunks_mut::<8>();
-        for (word, packed) in words.iter_mut().zip(lanes.map(unpack)) {
-            *word = packed.to_le_bytes();
+        let mut words = [0u64; LANES];
+        for (lane, word) in words.iter_mut().enumerate() {
+            let bytes = part[lane * PACKED_BYTES..].first_chunk();
+            *word = u64::from_le_bytes(*bytes.expect("there are eight bytes")) >> (8 * BEFORE);
         }
-        let both = group.iter_mut().zip(values);
-        both.for_each(|(register, value)| *register = value.max(*register));
+        let mut values = [0; 8 * LANES];
+        let (unpacked, _) = values.as_chunks_mut::<8>();
+        for (bytes, word) in unpacked.iter_mut().zip(words) {
+            *bytes = unpack(word).to_le_bytes();
+        }
+        for (register, value) in group.iter_mut().zip(values) {
+            *register = value.max(*register);
+        }
     }
 }
 
@@ -264,11 +284,29 @@ fn raise_to_dense(registers: &mut [u8; REGISTERS], bytes: &[u8]) {
 pub fn set_all(bytes: &mut Vec<u8>, registers: &[u8; REGISTERS]) {
     bytes.resize(DENSE_BYTES, 0);
     bytes[4] = DENSE;
-    let (packed, _) = bytes[HEADER_BYTES..].as_chunks_mut::<6>();
-    let (groups, _) = registers.as_chunks::<8>();
-    for (packed, group) in packed.iter_mut().zip(groups) {
-        let word = pack(u64::from_le_bytes(*group)).to_le_bytes();
-        packed.copy_from_slice(&word[..6]);
+    wide(Pack {
+        bytes: &mut bytes[HEADER_BYTES..],
+        registers,
+    });
+}
+
+/// Writes registers in their dense form.
+struct Pack<'a> {
+    bytes: &'a mut [u8],
+    registers: &'a [u8; REGISTERS],
+}
+
+impl Work for Pack<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (packed, _) = self.bytes.as_chunks_mut::<6>();
+        let (groups, _) = self.registers.as_chunks::<8>();
+        for (packed, group) in packed.iter_mut().zip(groups) {
+            let word = pack(u64::from_le_bytes(*group)).to_le_bytes();
+            packed.copy_from_slice(&word[..6]);
+        }
     }
 }
 

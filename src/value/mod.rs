@@ -24,6 +24,7 @@ pub mod segmented;
 pub mod set;
 pub mod size_class;
 pub mod stream;
+pub mod wide;
 pub mod zset;
 
 use std::ops::Deref;
