@@ -1,4 +1,5 @@
-//! Where the allocator has put things, and whether they would better lie elsewhere.
+//! Where the allocator has put things, whether they would better lie elsewhere, and the return of
+//! what is free.
 //!
 //! jemalloc cuts *slabs* of some pages into regions of one size, and a slab's memory is given back
 //! only when all its regions are free. So what dies among things that live on leaves holes: memory
@@ -28,6 +29,8 @@ use tikv_jemalloc_sys::mallctlbymib;
 
 const UTILIZATION: &[u8] = b"experimental.utilization.batch_query\0";
 const CACHE: &[u8] = b"thread.tcache.enabled\0";
+/// Of all arenas.
+const DECAY: &[u8] = b"arena.4096.decay\0";
 
 /// A slab is sparse if more than one in so many of its regions is free. With fewer, the emptied
 /// slabs would not be worth the copying.
@@ -180,6 +183,25 @@ pub fn relocate_rc<'a, T>(
         *counted = moved;
     }
     Rc::get_mut(counted)
+}
+
+/// Returns what of the freed pages is to be returned by now, along the allocator's curve.
+pub fn decay() {
+    let mut control = [0; 3];
+    if raw::name_to_mib(DECAY, &mut control).is_ok() {
+        let (control, len) = (control.as_ptr(), control.len());
+        // SAFETY: the control takes nothing and gives nothing (jemalloc's manual).
+        unsafe {
+            mallctlbymib(
+                control,
+                len,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                0,
+            );
+        }
+    }
 }
 
 /// Whether the thread's cache was on before. A thread that cannot have one goes on without.

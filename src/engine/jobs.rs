@@ -152,7 +152,7 @@ impl Engine {
             self.bury_slice(clock, until_us.max(start_us + share_us));
         }
         self.defragment_slice(clock, until_us);
-        self.reclaim_slice(clock, until_us);
+        self.reclaim_slice(clock);
         if is_idle {
             self.scripts.collect_step();
         }

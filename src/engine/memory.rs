@@ -3,7 +3,7 @@
 //! jemalloc keeps freed pages for up to ten seconds and returns them along a smooth curve of 200
 //! steps (`opt.dirty_decay_ms` in its manual), each of which returns little. But it looks at the
 //! time only once in about a thousand of its less usual calls, and a server that has fallen silent
-//! makes none. A job makes them while there is much to return.
+//! makes none. A job has it look while there is much to return.
 //!
 //! Not chosen: setting the decay time to zero and back, which returns everything in one go, however
 //! much it is; jemalloc's own thread, a second user of a core that may be the only one.
@@ -15,15 +15,10 @@ use tikv_jemalloc_ctl::{Access, AsName, epoch, stats};
 use super::Engine;
 use super::huge_pages::HugePages;
 use crate::clock::Clock;
+use crate::heap;
 
 /// Time between two steps, in ms: that of one step of jemalloc's curve.
 const STEP_MS: u64 = 50;
-/// Allocations and releases of one step. Two of them in a thousand calls suffice on average.
-const CALLS_PER_STEP: usize = 500;
-/// The same between two readings of the clock.
-const CALLS_PER_READING: usize = 50;
-/// Larger than what jemalloc keeps at hand for a thread, so that the call reaches the arena.
-const CALL_BYTES: usize = 64 * 1024;
 /// Pages of a slab of small items, as `allocator.rs` asks for.
 const SLAB_PAGES: usize = 8;
 /// What its sizes are multiples of, as `.cargo/config.toml` asks for.
@@ -110,8 +105,6 @@ pub struct Reclaim {
     huge_pages: HugePages,
     /// When to make the next step, in monotonic ms; none if there is little to return.
     due_ms: Option<u64>,
-    /// Calls that remain of a step that was cut short.
-    left: usize,
 }
 
 impl Reclaim {
@@ -147,32 +140,20 @@ impl Engine {
     }
 
     /// One step, if it is time.
-    pub(super) fn reclaim_slice(&mut self, clock: &mut dyn Clock, until_us: u64) {
+    pub(super) fn reclaim_slice(&mut self, clock: &mut dyn Clock) {
         let now_ms = self.reading.monotonic_us / 1000;
         let reclaim = &mut self.jobs.reclaim;
         if reclaim.due_ms.is_none_or(|due_ms| now_ms < due_ms) {
             return;
         }
-        if reclaim.left == 0 {
-            let figures = figures();
-            reclaim.huge_pages.follow(figures.active);
-            if figures.dirty < DIRTY_BYTES_MIN {
-                reclaim.due_ms = None;
-                return;
-            }
-            reclaim.left = CALLS_PER_STEP;
+        let figures = figures();
+        reclaim.huge_pages.follow(figures.active);
+        if figures.dirty < DIRTY_BYTES_MIN {
+            reclaim.due_ms = None;
+            return;
         }
-        while reclaim.left > 0 {
-            for _ in 0..CALLS_PER_READING {
-                drop(std::hint::black_box(Vec::<u8>::with_capacity(CALL_BYTES)));
-            }
-            reclaim.left -= CALLS_PER_READING;
-            self.reading = clock.read();
-            // If these were the last calls of the step, the next one waits for its time.
-            if reclaim.left > 0 && self.reading.monotonic_us >= until_us {
-                return;
-            }
-        }
+        heap::decay();
         reclaim.due_ms = Some(now_ms + STEP_MS);
+        self.reading = clock.read();
     }
 }
