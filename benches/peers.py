@@ -48,6 +48,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator
@@ -70,6 +71,7 @@ STORM_TIMEOUT_S = 60.0
 LAG_DUE_KEYS = 1_000
 LAG_SPREAD_MS = 4_000
 LAG_WINDOW_S = 20.0
+BOUND_DATABASES = 16
 INFLOW_PER_SECOND = 5_000
 INFLOW_TTL_MS = 2_000
 SPREAD_SECONDS = 30
@@ -192,7 +194,7 @@ class ExpiredEvents:
         with server.connect() as control:
             control.call("CONFIG", "SET", "notify-keyspace-events", "Ex")
         self.connection = server.connect()
-        self.connection.call("SUBSCRIBE", "__keyevent@0__:expired")
+        self.connection.call("PSUBSCRIBE", "__keyevent@*__:expired")
         self.pending = b""
         self.total = 0
 
@@ -464,9 +466,12 @@ def set_request(index: int, deadline_of: DeadlineOf | None) -> bytes:
     return SET_PXAT % (key(index), value, deadline_of(index))
 
 
-def load(server: Server, indices: range, deadline_of: DeadlineOf | None = None) -> None:
+def load(
+    server: Server, indices: range, deadline_of: DeadlineOf | None = None, database: int = 0
+) -> None:
     """Write the keys of `indices` through one pipelined connection; every reply is checked."""
     with server.connect() as connection:
+        connection.call("SELECT", database)
         in_flight: list[int] = []
         for start in range(indices.start, indices.stop, LOAD_BATCH):
             batch = range(start, min(start + LOAD_BATCH, indices.stop))
@@ -560,9 +565,9 @@ def run_benchmark(
 
 
 @contextlib.contextmanager
-def background_writes(server: Server, keys: int) -> Iterator[None]:
-    """SETs of existing keys from redis-benchmark, as fast as they are taken, until left."""
-    command = benchmark_command(server, "set", keys, SAVE_LOAD_PIPELINE, SAVE_LOAD_CLIENTS)
+def background_requests(server: Server, test: str, keys: int) -> Iterator[None]:
+    """A test of redis-benchmark with existing keys, as fast as it is served, until left."""
+    command = benchmark_command(server, test, keys, SAVE_LOAD_PIPELINE, SAVE_LOAD_CLIENTS)
     process = subprocess.Popen(
         [*command, "-n", "2000000000"],
         stdin=subprocess.DEVNULL,
@@ -799,17 +804,24 @@ def wait_until(is_done: Callable[[], bool], start: float, timeout_s: float) -> f
     return math.inf
 
 
-def measure_lag(program: Program, plan: Plan) -> Figures:
-    """A few keys due among many that are not: how late their `expired` events come."""
-    with Server(program) as server, ExpiredEvents(server) as events:
-        load(server, range(plan.keys), long_ttls())
+def lags_of_few(server: Server, databases: int = 1, has_fields: bool = False) -> list[float]:
+    """A few keys become due: how late their `expired` events come, in ms, in order.
+
+    They are in so many databases. With `has_fields`, a field of a hash is due with each.
+    """
+    with ExpiredEvents(server) as events:
         start = wall_ms() + 1_000
         deadlines = [start + i * LAG_SPREAD_MS // LAG_DUE_KEYS for i in range(LAG_DUE_KEYS)]
-        with server.connect() as connection:
-            for deadline in deadlines:
-                request = SET_PXAT % (b"due%013d" % deadline, VALUES[0], deadline)
-                connection.socket.sendall(request)
-                connection.expect_ok(1)
+        for database in range(databases):
+            with server.connect() as connection:
+                connection.call("SELECT", database)
+                for nth, deadline in enumerate(deadlines[database::databases]):
+                    request = SET_PXAT % (b"due%013d" % deadline, VALUES[0], deadline)
+                    connection.socket.sendall(request)
+                    connection.expect_ok(1)
+                    if has_fields:
+                        connection.call("HSET", "due", nth, 1)
+                        connection.call("HPEXPIREAT", "due", deadline, "FIELDS", 1, nth)
         if wall_ms() >= start:
             raise MeasureError("the due keys could not be written before they were due")
         lags: list[float] = []
@@ -820,14 +832,67 @@ def measure_lag(program: Program, plan: Plan) -> Figures:
                 if lag < -1:
                     raise MeasureError(f"an expired event came {-lag:.0f} ms early")
                 lags.append(lag if lag <= LAG_WINDOW_S * 1000 else math.inf)
-    received = sum(map(math.isfinite, lags))
     lags += [math.inf] * (LAG_DUE_KEYS - len(lags))
-    lags.sort()
+    return sorted(lags)
+
+
+def measure_lag(program: Program, plan: Plan) -> Figures:
+    """A few keys due among many that are not: how late their `expired` events come."""
+    with Server(program) as server:
+        load(server, range(plan.keys), long_ttls())
+        lags = lags_of_few(server)
     return {
-        "lag_received": received,
+        "lag_received": sum(map(math.isfinite, lags)),
         "lag_p50_ms": percentile(lags, 50),
         "lag_p99_ms": percentile(lags, 99),
     }
+
+
+@contextlib.contextmanager
+def saves_without_end(server: Server) -> Iterator[None]:
+    """One BGSAVE after the other until left."""
+    is_over = threading.Event()
+
+    def body() -> None:
+        with server.connect() as control:
+            while not is_over.is_set():
+                background_save(control)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def measure_bound(program: Program, plan: Plan) -> Figures:
+    """The same while other things go on, and afterwards."""
+    figures: Figures = {}
+
+    def note(name: str, lags: list[float]) -> None:
+        figures[f"bound_{name}_p99_ms"] = percentile(lags, 99)
+        figures[f"bound_{name}_max_ms"] = lags[-1]
+
+    with Server(program) as server:
+        load(server, range(plan.keys), long_ttls())
+        note("fields", lags_of_few(server, has_fields=True))
+        with background_requests(server, "get", plan.keys):
+            note("gets", lags_of_few(server))
+        with saves_without_end(server):
+            note("saves", lags_of_few(server))
+        with server.connect() as control:
+            control.call("SAVE")
+        server.stop()
+        server.start()
+        server.wait_until_ready(keys=plan.keys)
+        note("loaded", lags_of_few(server))
+    with Server(program) as server:
+        for database in range(BOUND_DATABASES):
+            load(server, range(plan.keys // BOUND_DATABASES), long_ttls(), database)
+        note("databases", lags_of_few(server, BOUND_DATABASES))
+    return figures
 
 
 def measure_inflow(program: Program, plan: Plan) -> Figures:
@@ -1586,7 +1651,7 @@ def measure_bgsave(program: Program, plan: Plan) -> Figures:
     with Server(program) as server, server.connect() as control:
         load(server, range(plan.keys))
         figures["bgsave_idle_s"] = background_save(control)
-        with background_writes(server, plan.keys), pinger(server) as pings:
+        with background_requests(server, "set", plan.keys), pinger(server) as pings:
             time.sleep(1)
             quiet = (time.monotonic(), requests_done(control))
             time.sleep(2)
@@ -1599,7 +1664,7 @@ def measure_bgsave(program: Program, plan: Plan) -> Figures:
         figures["bgsave_ping_max_before_ms"] = pings.latencies_ms(quiet[0], start[0])[-1]
         figures["bgsave_kept_percent"] = 100 * rate[1] / rate[0]
         figures["bgsave_requests_per_s_before"] = rate[0]
-        with background_writes(server, plan.keys):
+        with background_requests(server, "set", plan.keys):
             time.sleep(1)
             before = proportional_bytes(server.pid)
             peaks = [before]
@@ -1698,6 +1763,17 @@ TABLES: dict[str, list[Metric]] = {
         ),
         Metric("lag", "lag_p50_ms", f"{LAGGING}: median lag of their events, ms"),
         Metric("lag", "lag_p99_ms", f"{LAGGING}: 99th percentile of the lag, ms"),
+        *(
+            Metric("bound", f"bound_{name}_{figure}", f"{LAGGING}, {how}: {text} of the lag, ms")
+            for name, how in (
+                ("fields", "a hash field with each"),
+                ("gets", "beside as many GETs as it serves"),
+                ("saves", "beside one BGSAVE after the other"),
+                ("loaded", "right after a load"),
+                ("databases", f"in {BOUND_DATABASES} databases"),
+            )
+            for figure, text in (("p99_ms", "99th percentile"), ("max_ms", "most"))
+        ),
         Metric(
             "inflow",
             "inflow_held",
@@ -1911,6 +1987,7 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "ttl": measure_ttl,
     "storm": measure_storm,
     "lag": measure_lag,
+    "bound": measure_bound,
     "inflow": measure_inflow,
     "spread": measure_spread,
     "big": measure_big,
