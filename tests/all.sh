@@ -115,6 +115,11 @@ packages() {
     command -v redis-benchmark >/dev/null || missing+=(redis-tools)
     # Programs of other languages that tests/clients/debian_programs.py has do their work.
     php --ri redis >/dev/null 2>&1 || missing+=(php-cli php-redis)
+    [ -e /usr/share/php/Predis ] || missing+=(php-predis)
+    [ -e /usr/share/php/Symfony/Component/Messenger/Bridge/Redis ] || missing+=(php-symfony-redis-messenger)
+    [ -e /usr/share/php/Symfony/Component/Lock ] || missing+=(php-symfony-lock)
+    [ -e /usr/share/php/Symfony/Component/Cache ] || missing+=(php-symfony-cache)
+    [ -e /usr/share/php/Illuminate ] || missing+=(php-laravel-framework)
     ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
     command -v sidekiq >/dev/null || missing+=(ruby-sidekiq)
     perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)

@@ -1,4 +1,4 @@
-"""What Debian has packages of: phpredis with PHP's sessions, redis-rb and Sidekiq, Redis.pm."""
+"""What Debian has packages of: phpredis, Predis, Symfony, Laravel, redis-rb, Sidekiq, Redis.pm."""
 
 import os
 import subprocess
@@ -31,6 +31,24 @@ def php_sessions(client, server):
         list(threads.map(lambda _: run("php", "session.php", server.port, 20), range(3)))
     same(client.get("PHPREDIS_SESSION:shared"), "number|i:60;")
     same(client.keys("*"), ["PHPREDIS_SESSION:shared"])
+
+
+@check("Predis: pipelines, transactions, scripts, messages, sessions")
+def predis(client, server):
+    run("php", "predis.php", server.port)
+    same(client.dbsize(), 1002)
+
+
+@check("Symfony: Messenger over streams, locks, caches with tags")
+def symfony(client, server):
+    run("php", "symfony.php", server.port)
+    same((client.xlen("orders"), client.xpending("orders", "workers")["pending"]), (0, 0))
+
+
+@check("Laravel: cache, locks, limiters, a queue")
+def laravel(client, server):
+    run("php", "laravel.php", server.port)
+    same(client.keys("*queues*"), [])
 
 
 @check("redis-rb: a lock that threads fight for")
