@@ -31,8 +31,7 @@
 //! instructions of SET over a key that is there, of HSET and ZADD, and 2 to 3 % of LPUSH, SADD,
 //! XADD and APPEND and of a new key; GET pays nothing.
 //!
-//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
-//! 2^(d-s) neighbouring ones, all equal; `len` is the sum over segments; a segment below full size
+//! Invariants: those of the directory; `len` is the sum over segments; a segment below full size
 //! never splits; hashbrown never grows a segment by itself (an insert without room rebuilds first:
 //! by itself it would double at constant load, from tombstones).
 
@@ -42,6 +41,7 @@ use rand::rngs::SmallRng;
 
 use super::entry::{self, Slot, TAG_BITS, ValueRef};
 use super::entry_mut::{EntryMut, EntrySum};
+use crate::value::directory::Directory;
 use crate::value::placement::{Placement, inner, room};
 use crate::value::prefetch::prefetch;
 use crate::value::size_class;
@@ -75,8 +75,7 @@ struct Segment {
 
 /// The keys of one database.
 pub struct Table {
-    directory: Vec<Pointer>,
-    depth: u8,
+    directory: Directory<Pointer>,
     segments: Vec<Segment>,
     free: Vec<u32>,
     len: usize,
@@ -127,12 +126,11 @@ impl Table {
     /// An empty table; allocates next to nothing.
     pub fn new(placement: Placement) -> Table {
         let mut table = Table {
-            directory: vec![Pointer {
+            directory: Directory::new(Pointer {
                 base: 0,
                 mask: 0,
                 segment: 0,
-            }],
-            depth: 0,
+            }),
             segments: vec![Segment {
                 slots: HashTable::new(),
                 depth: 0,
@@ -171,7 +169,7 @@ impl Table {
 
     /// Bytes of the table itself, without entries.
     pub fn allocated_bytes(&self) -> usize {
-        size_class::of(self.directory.capacity() * size_of::<Pointer>())
+        self.directory.allocated_bytes()
             + size_class::of(self.segments.capacity() * size_of::<Segment>())
             + size_class::of(self.free.capacity() * size_of::<u32>())
             + size_class::of(self.scratch.capacity() * size_of::<Slot>())
@@ -185,20 +183,14 @@ impl Table {
     }
 
     #[inline(always)]
-    fn directory_index(&self, hash: u64) -> usize {
-        // Two shifts: a shift by 64 at depth 0 is not defined.
-        ((hash >> 1) >> (63 - u32::from(self.depth))) as usize
-    }
-
-    #[inline(always)]
     fn segment(&self, hash: u64) -> usize {
-        self.directory[self.directory_index(hash)].segment as usize
+        self.directory.get(hash).segment as usize
     }
 
     /// Pass 1 of a look-ahead: asks for where the probe for `hash` starts.
     #[inline]
     pub fn prefetch_probe(&self, hash: u64) {
-        let pointer = self.directory[self.directory_index(hash)];
+        let pointer = self.directory.get(hash);
         let start = (hash as u32 & pointer.mask) as usize;
         prefetch(pointer.base.wrapping_add(start));
         prefetch(pointer.base.wrapping_sub((start + 1) * size_of::<Slot>()));
@@ -413,9 +405,8 @@ impl Table {
     fn split(&mut self, hash: u64) {
         let low = self.segment(hash);
         let depth = self.segments[low].depth;
-        if depth == self.depth {
-            self.directory = self.directory.iter().flat_map(|&p| [p, p]).collect();
-            self.depth += 1;
+        if u32::from(depth) == self.directory.depth() {
+            self.directory.double();
         }
         let taken = self.take(low);
         let half = Segment {
@@ -428,9 +419,10 @@ impl Table {
         self.segments[low].depth = depth + 1;
         self.segments[low].generation += 1;
         let bit = 63 - u32::from(depth);
-        let first = (self.directory_index(hash) >> (self.depth - depth)) << (self.depth - depth);
-        let span = 1 << (self.depth - depth);
-        for pointer in &mut self.directory[first + span / 2..first + span] {
+        for pointer in self
+            .directory
+            .span_mut(hash | 1 << bit, u32::from(depth) + 1)
+        {
             pointer.segment = high as u32;
         }
         self.put(taken, |hash| if hash >> bit & 1 == 0 { low } else { high });
@@ -490,9 +482,7 @@ impl Table {
         self.segments[high].generation += 1;
         self.segments[high].depth = u8::MAX;
         self.free.push(high as u32);
-        let span = 1 << (self.depth - (depth - 1));
-        let first = self.directory_index(hash) / span * span;
-        for pointer in &mut self.directory[first..first + span] {
+        for pointer in self.directory.span_mut(hash, u32::from(depth) - 1) {
             pointer.segment = low as u32;
         }
         self.put(taken, |_| low);
@@ -501,12 +491,10 @@ impl Table {
     }
 
     fn halve_directory(&mut self) {
-        let is_needed = |pair: &[Pointer]| pair[0].segment != pair[1].segment;
-        if self.depth == 0 || self.directory.chunks_exact(2).any(is_needed) {
-            return;
+        let differ = |one: &Pointer, other: &Pointer| one.segment != other.segment;
+        if self.directory.depth() > 0 && self.directory.pairs(differ).next().is_none() {
+            self.directory.halve();
         }
-        self.directory = self.directory.chunks_exact(2).map(|pair| pair[0]).collect();
-        self.depth -= 1;
     }
 
     /// Refreshes what the directory knows for prefetching about the segment of `hash`.
@@ -520,9 +508,8 @@ impl Table {
             .map_or(0, |(i, slot)| {
                 std::ptr::from_ref(slot).addr() + (i + 1) * size_of::<Slot>()
             });
-        let span = 1 << (self.depth - self.segments[segment].depth);
-        let first = self.directory_index(hash) / span * span;
-        for pointer in &mut self.directory[first..first + span] {
+        let depth = self.segments[segment].depth.into();
+        for pointer in self.directory.span_mut(hash, depth) {
             pointer.base = base;
             pointer.mask = buckets.saturating_sub(1) as u32;
         }
@@ -533,8 +520,7 @@ impl Table {
     /// Walks one segment. Returns the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u32, count: usize, mut found: impl FnMut(&Slot)) -> u32 {
         let cursor = cursor.min(POSITIONS - 1);
-        let place = self.directory_index(u64::from(cursor) << (64 - TAG_BITS));
-        let segment = &self.segments[self.directory[place].segment as usize];
+        let segment = &self.segments[self.segment(u64::from(cursor) << (64 - TAG_BITS))];
         let mut met: Vec<(u32, &Slot)> = segment
             .slots
             .iter()
@@ -561,8 +547,9 @@ impl Table {
     /// Some `k` entries that lie side by side at a random place, with their memory asked for; fewer
     /// if a segment has fewer. All are as likely to be met.
     pub fn sample(&self, rng: &mut SmallRng, k: usize) -> Vec<&Slot> {
-        let place = rng.random_range(0..self.directory.len());
-        let slots = &self.segments[self.directory[place].segment as usize].slots;
+        let places = self.directory.places();
+        let place = rng.random_range(0..places.len());
+        let slots = &self.segments[places[place].segment as usize].slots;
         let buckets = slots.num_buckets();
         let start = rng.random_range(0..buckets.max(1));
         let from_there = (start..buckets).chain(0..start);
@@ -677,8 +664,7 @@ impl Table {
         if walk.is_done {
             return None;
         }
-        let place = self.directory_index(u64::from(walk.position) << (64 - TAG_BITS));
-        let at = self.directory[place].segment;
+        let at = self.segment(u64::from(walk.position) << (64 - TAG_BITS)) as u32;
         let segment = &self.segments[at as usize];
         if walk.bucket > 0 && (walk.segment, walk.generation) != (at, segment.generation) {
             walk.bucket = 0;
@@ -724,21 +710,22 @@ impl Table {
     /// # Panics
     /// If one does not hold.
     pub fn check(&self) {
-        assert_eq!(self.directory.len(), 1 << self.depth);
+        let (places, depth) = (self.directory.places(), self.directory.depth());
+        assert_eq!(places.len(), 1 << depth);
         let mut len = 0;
         let mut place = 0;
-        while place < self.directory.len() {
-            let at = self.directory[place].segment;
+        while place < places.len() {
+            let at = places[place].segment;
             let segment = &self.segments[at as usize];
-            let span = 1 << (self.depth - segment.depth);
+            let span = 1 << (depth - u32::from(segment.depth));
             assert_eq!(place % span, 0);
-            for pointer in &self.directory[place..place + span] {
+            for pointer in &places[place..place + span] {
                 assert_eq!(pointer.segment, at);
             }
             for slot in &segment.slots {
                 let hash = self.placement.hash(slot.key());
                 assert_eq!(slot.tag(), entry::tag(hash));
-                assert_eq!(self.directory_index(hash) / span, place / span);
+                assert_eq!(self.directory.place(hash) / span, place / span);
                 if let ValueRef::Boxed(value) = slot.value() {
                     value.check();
                 }

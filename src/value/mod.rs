@@ -8,6 +8,7 @@
 pub mod bits;
 pub mod dated;
 pub mod dated_packed;
+pub mod directory;
 pub mod geo;
 pub mod glob;
 pub mod hash;

@@ -36,6 +36,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::dated::{self, DEADLINE_BYTES, Span};
+use super::directory::first_hash;
 use super::placement::{Placement, inner, room};
 use super::segmented::{Content, Element};
 use super::{StringRef, size_class};
@@ -465,6 +466,11 @@ impl Segment {
 
     pub(super) fn depth(&self) -> u8 {
         self.depth
+    }
+
+    /// The first placement hash that its members may have.
+    pub(super) fn first_hash(&self) -> u64 {
+        first_hash(self.prefix.into(), self.depth.into())
     }
 
     pub(super) fn buckets(&self) -> usize {

@@ -32,8 +32,8 @@
 //! (benches/peers.py: 500,000 fields that die beside one that stays take 0.05 s; a deadline takes
 //! 14 bytes, since a record that gets one later leaves a hole.)
 //!
-//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
-//! 2^(d-s) neighbouring ones; `deepest` segments have depth d; `len` is the sum over segments.
+//! Invariants: those of the directory; `deepest` segments have its depth; `len` is the sum over
+//! segments.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,6 +43,7 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::dated::Span;
+use super::directory::Directory;
 use super::placement::{Ahead, Placement};
 use super::prefetch::prefetch;
 use super::segment::{self, Segment, TAG_BITS};
@@ -56,7 +57,7 @@ use crate::heap::{ShouldMove, relocate_rc, relocate_vec};
 const CURSOR_BITS: u32 = 48;
 /// The deepest directory. Only hundreds of members with equal top 32 bits could ask for more, and
 /// the hash is keyed so that nobody can choose them.
-const DEPTH_MAX: u8 = 32;
+const DEPTH_MAX: u32 = 32;
 /// How often a random bucket is tried before elements are counted instead.
 const TRIES_MAX: usize = 256;
 /// A sample of more than this share of all elements is drawn by walking over everything.
@@ -124,7 +125,7 @@ struct DueCount {
 /// A big set or hash. A clone shares its segments until one of the two changes them.
 #[derive(Clone)]
 pub struct Segmented {
-    directory: Vec<u32>,
+    directory: Directory<u32>,
     segments: Vec<Rc<Segment>>,
     len: usize,
     /// Bytes of all segments.
@@ -134,7 +135,6 @@ pub struct Segmented {
     deepest: u32,
     /// No segment has more buckets; for random draws.
     buckets_max: u32,
-    depth: u8,
     content: Content,
     /// None until an element gets a deadline.
     dated: Option<Box<Dated>>,
@@ -145,14 +145,13 @@ impl Segmented {
     pub fn new(content: Content, placement: Placement) -> Segmented {
         let first = Segment::new(content, (0, 0), 0, 0);
         Segmented {
-            directory: vec![0],
+            directory: Directory::new(0),
             segment_bytes: first.allocated_bytes(),
             segments: vec![Rc::new(first)],
             len: 0,
             placement,
             deepest: 1,
             buckets_max: 0,
-            depth: 0,
             content,
             dated: None,
         }
@@ -452,7 +451,7 @@ impl Segmented {
     /// what they have in common; false if there is no such.
     pub fn relocate(&mut self, segment: usize, should_move: ShouldMove<'_>) -> bool {
         if segment == 0 {
-            relocate_vec(&mut self.directory, should_move);
+            self.directory.relocate(should_move);
             relocate_vec(&mut self.segments, should_move);
             if let Some(dated) = &mut self.dated {
                 relocate_vec(&mut dated.spans, should_move);
@@ -472,7 +471,7 @@ impl Segmented {
     /// Frees one segment; false when nothing is left. The table is of no other use after the first
     /// call.
     pub fn dismantle(&mut self) -> bool {
-        self.directory = Vec::new();
+        self.directory = Directory::new(0);
         self.dated = None;
         match self.segments.pop() {
             Some(segment) => {
@@ -486,7 +485,7 @@ impl Segmented {
 
     /// Bytes of memory it takes, its own struct not included.
     pub fn allocated_bytes(&self) -> usize {
-        size_class::of(self.directory.capacity() * size_of::<u32>())
+        self.directory.allocated_bytes()
             + size_class::of(self.segments.capacity() * size_of::<Rc<Segment>>())
             + self.dated.as_ref().map_or(0, |dated| {
                 size_class::of(size_of::<Dated>())
@@ -496,14 +495,8 @@ impl Segmented {
     }
 
     #[inline(always)]
-    fn place(&self, hash: u64) -> usize {
-        // Two shifts: a shift by 64 at depth 0 is not defined.
-        ((hash >> 1) >> (63 - self.depth)) as usize
-    }
-
-    #[inline(always)]
     fn segment(&self, hash: u64) -> usize {
-        self.directory[self.place(hash)] as usize
+        self.directory.get(hash) as usize
     }
 
     /// Makes room for a record of `size` bytes in the segment of `hash`, and says which one that
@@ -542,18 +535,20 @@ impl Segmented {
         result
     }
 
-    /// The places of the directory that name a segment.
-    fn span(&self, segment: &Segment) -> std::ops::Range<usize> {
-        let shift = self.depth - segment.depth();
-        let first = (segment.prefix() as usize) << shift;
-        first..first + (1 << shift)
+    /// Has the directory say which one a segment is.
+    fn name(&mut self, at: usize) {
+        let segment = &self.segments[at];
+        let span = self
+            .directory
+            .span_mut(segment.first_hash(), segment.depth().into());
+        span.fill(at as u32);
     }
 
     fn split(&mut self, at: usize) {
-        if self.segments[at].depth() == self.depth {
-            assert!(self.depth < DEPTH_MAX, "the placement hash is broken");
-            self.directory = self.directory.iter().flat_map(|&at| [at, at]).collect();
-            self.depth += 1;
+        if self.is_deepest(&self.segments[at]) {
+            let depth = self.directory.depth();
+            assert!(depth < DEPTH_MAX, "the placement hash is broken");
+            self.directory.double();
             self.deepest = 0;
         }
         let empty = Rc::new(Segment::new(self.content, (0, 0), 0, 0));
@@ -563,10 +558,8 @@ impl Segmented {
         self.segment_bytes += low.allocated_bytes() + high.allocated_bytes();
         for half in [&low, &high] {
             self.buckets_max = self.buckets_max.max(half.buckets() as u32);
-            self.deepest += u32::from(half.depth() == self.depth);
+            self.deepest += u32::from(self.is_deepest(half));
         }
-        let span = self.span(&high);
-        self.directory[span].fill(self.segments.len() as u32);
         if let Some(dated) = &mut self.dated {
             // Due elements count as well.
             dated.spans[at] = low.survey(ALL_LIVE).1;
@@ -574,6 +567,11 @@ impl Segmented {
         }
         self.segments[at] = Rc::new(low);
         self.segments.push(Rc::new(high));
+        self.name(self.segments.len() - 1);
+    }
+
+    fn is_deepest(&self, segment: &Segment) -> bool {
+        u32::from(segment.depth()) == self.directory.depth()
     }
 
     /// After a removal.
@@ -582,9 +580,8 @@ impl Segmented {
         if segment.depth() == 0 || !segment.is_sparse() {
             return;
         }
-        let shift = self.depth - segment.depth();
-        let neighbour = ((segment.prefix() ^ 1) as usize) << shift;
-        let neighbour = self.directory[neighbour] as usize;
+        let bit = 64 - u32::from(segment.depth());
+        let neighbour = self.segment(segment.first_hash() ^ 1 << bit);
         if segment.may_merge(&self.segments[neighbour]) {
             self.merge(at, neighbour);
         }
@@ -597,23 +594,21 @@ impl Segmented {
         let other = std::mem::replace(&mut self.segments[neighbour], empty);
         self.segment_bytes -= one.allocated_bytes() + other.allocated_bytes();
         let (one, other) = (Rc::unwrap_or_clone(one), Rc::unwrap_or_clone(other));
-        if one.depth() == self.depth {
+        if self.is_deepest(&one) {
             self.deepest -= 2;
         }
         let merged = one.merge(other, self.placement);
         self.segment_bytes += merged.allocated_bytes();
         self.buckets_max = self.buckets_max.max(merged.buckets() as u32);
-        let span = self.span(&merged);
-        self.directory[span].fill(at as u32);
         self.segments[at] = Rc::new(merged);
+        self.name(at);
         self.segments.swap_remove(neighbour);
         if let Some(Dated { spans, .. }) = self.dated.as_deref_mut() {
             spans[at] = spans[at].join(spans[neighbour]);
             spans.swap_remove(neighbour);
         }
         if neighbour < self.segments.len() {
-            let span = self.span(&self.segments[neighbour]);
-            self.directory[span].fill(neighbour as u32);
+            self.name(neighbour);
         }
         if self.segments.len() * 4 <= self.segments.capacity() {
             self.segments.shrink_to(self.segments.len() * 2);
@@ -625,14 +620,12 @@ impl Segmented {
     }
 
     fn halve_directory(&mut self) {
-        while self.deepest == 0 && self.depth > 0 {
-            self.directory = self.directory.iter().step_by(2).copied().collect();
-            self.depth -= 1;
+        while self.deepest == 0 && self.directory.depth() > 0 {
+            self.directory.halve();
             // Only two of the deepest can share a pair; counted without touching segments.
-            let pairs = self.directory.chunks_exact(2);
-            self.deepest = match self.depth {
+            self.deepest = match self.directory.depth() {
                 0 => 1,
-                _ => 2 * pairs.filter(|pair| pair[0] != pair[1]).count() as u32,
+                _ => 2 * self.directory.pairs(u32::ne).count() as u32,
             };
         }
     }
@@ -832,19 +825,21 @@ impl Segmented {
     /// # Panics
     /// If one does not hold.
     pub fn check(&self) {
-        assert_eq!(self.directory.len(), 1 << self.depth);
+        let places = self.directory.places();
+        assert_eq!(places.len(), 1 << self.directory.depth());
         let mut named = 0;
         let (mut len, mut deepest) = (0, 0);
         for (at, segment) in self.segments.iter().enumerate() {
             segment.check(self.placement);
-            let span = self.span(segment);
+            let depth = segment.depth().into();
+            let span = self.directory.span(segment.first_hash(), depth);
             named += span.len();
-            assert!(self.directory[span].iter().all(|&place| place == at as u32));
+            assert!(places[span].iter().all(|&place| place == at as u32));
             assert!(self.segments.len() == 1 || segment.buckets() <= self.buckets_max as usize);
             len += segment.len();
-            deepest += u32::from(segment.depth() == self.depth);
+            deepest += u32::from(self.is_deepest(segment));
         }
-        assert_eq!((len, named), (self.len, self.directory.len()));
+        assert_eq!((len, named), (self.len, places.len()));
         let bytes = self
             .segments
             .iter()
@@ -1224,7 +1219,7 @@ mod tests {
         (90_000..100_000).for_each(|i| assert!(remove(&mut members, i)));
         members.check();
         assert!(members.allocated_bytes() < 1000);
-        assert_eq!(members.depth, 0);
+        assert_eq!(members.directory.depth(), 0);
     }
 
     #[test]
@@ -1283,7 +1278,7 @@ mod tests {
             gone = 20_000.min(gone + 100);
         }
         assert!(
-            members.len() < 1_000 && members.depth < 3,
+            members.len() < 1_000 && members.directory.depth() < 3,
             "nothing was merged"
         );
         (0..100).for_each(|i| assert!(met.contains(format!("member:{i:09}").as_bytes())));

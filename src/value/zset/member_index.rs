@@ -18,13 +18,13 @@
 //! A scan goes in the order of tags, which is an order of members and not of places, so it survives
 //! every split, merge and rebuild.
 //!
-//! Invariants: a directory of depth d has 2^d entries; a segment of depth s <= d is named by
-//! 2^(d-s) neighbouring ones, all equal; hashbrown never grows a segment by itself.
+//! Invariants: those of the directory; hashbrown never grows a segment by itself.
 
 use hashbrown::HashTable;
 
 use super::pages::RecordId;
 use crate::heap::{ShouldMove, relocate_table, relocate_vec};
+use crate::value::directory::Directory;
 use crate::value::placement::room;
 use crate::value::size_class;
 
@@ -43,6 +43,12 @@ const DEPTH_MAX: u32 = 24;
 #[inline]
 fn tag_of(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+/// A hash with this part.
+#[inline]
+fn hash_with(tag: u32) -> u64 {
+    u64::from(tag) << 32
 }
 
 /// Tag and record.
@@ -78,8 +84,7 @@ struct Segment {
 /// The members of a sorted set.
 #[derive(Clone, Debug)]
 pub struct MemberIndex {
-    directory: Vec<u32>,
-    depth: u32,
+    directory: Directory<u32>,
     segments: Vec<Segment>,
     /// Numbers of segments that are not in use.
     unused: Vec<u32>,
@@ -90,8 +95,7 @@ impl MemberIndex {
     /// No members.
     pub fn new() -> MemberIndex {
         MemberIndex {
-            directory: vec![0],
-            depth: 0,
+            directory: Directory::new(0),
             segments: vec![Segment::default()],
             unused: Vec::new(),
             tables_bytes: 0,
@@ -176,7 +180,7 @@ impl MemberIndex {
     /// Moves what `should_move` says of the segment with this number.
     pub fn relocate(&mut self, at: usize, should_move: ShouldMove<'_>) {
         if at == 0 {
-            relocate_vec(&mut self.directory, should_move);
+            self.directory.relocate(should_move);
             relocate_vec(&mut self.segments, should_move);
         }
         relocate_table(&mut self.segments[at].slots, should_move);
@@ -194,27 +198,20 @@ impl MemberIndex {
     /// Bytes of memory taken.
     pub fn allocated_bytes(&self) -> usize {
         self.tables_bytes
-            + size_class::of(self.directory.capacity() * size_of::<u32>())
+            + self.directory.allocated_bytes()
             + size_class::of(self.unused.capacity() * size_of::<u32>())
             + size_class::of(self.segments.capacity() * size_of::<Segment>())
     }
 
     #[inline]
-    fn place(&self, tag: u32) -> usize {
-        // Through 64 bits: at depth 0 the shift is by all 32.
-        (u64::from(tag) >> (u32::BITS - self.depth)) as usize
-    }
-
-    #[inline]
     fn segment(&self, tag: u32) -> usize {
-        self.directory[self.place(tag)] as usize
+        self.directory.get(hash_with(tag)) as usize
     }
 
-    /// The entries of the directory that name the segment of `tag`, if that has this depth.
-    fn span(&self, tag: u32, depth: u32) -> std::ops::Range<usize> {
-        let len = 1 << (self.depth - depth);
-        let first = self.place(tag) / len * len;
-        first..first + len
+    /// Has the places of the segment of `tag`, which has this depth, name it.
+    fn name(&mut self, segment: usize, tag: u32, depth: u32) {
+        let span = self.directory.span_mut(hash_with(tag), depth);
+        span.fill(segment as u32);
     }
 
     /// Changes the table of a segment, and the count of bytes.
@@ -250,13 +247,8 @@ impl MemberIndex {
 
     fn split(&mut self, segment: usize, tag: u32) {
         let depth = self.segments[segment].depth + 1;
-        if depth > self.depth {
-            self.directory = self
-                .directory
-                .iter()
-                .flat_map(|&segment| [segment; 2])
-                .collect();
-            self.depth += 1;
+        if depth > self.directory.depth() {
+            self.directory.double();
         }
         let slots = self.segments[segment].slots.iter().copied();
         let is_high = |slot: &Tagged| slot.tag() >> (u32::BITS - depth) & 1 == 1;
@@ -270,8 +262,7 @@ impl MemberIndex {
             self.segments.push(Segment::default());
         }
         self.set(high_segment, filled(ROOM_MAX, high.into_iter()), depth);
-        let span = self.span(tag | 1 << (u32::BITS - depth), depth);
-        self.directory[span].fill(high_segment as u32);
+        self.name(high_segment, tag | 1 << (u32::BITS - depth), depth);
     }
 
     /// Merges a segment with few members with its neighbour if that has few too; else makes it
@@ -301,13 +292,11 @@ impl MemberIndex {
         let slots = filled(capacity, mine.into_iter().chain(others));
         self.set(segment, slots, depth);
         self.unused.push(neighbour as u32);
-        let span = self.span(tag, depth);
-        self.directory[span].fill(segment as u32);
-        let is_needed = |pair: &[u32]| pair[0] != pair[1];
+        self.name(segment, tag, depth);
         // Half the directory goes when nothing needs it; only then is the rest of it looked at.
-        if depth + 1 == self.depth && !self.directory.chunks_exact(2).any(is_needed) {
-            self.directory = self.directory.iter().copied().step_by(2).collect();
-            self.depth -= 1;
+        let is_deepest = depth + 1 == self.directory.depth();
+        if is_deepest && self.directory.pairs(u32::ne).next().is_none() {
+            self.directory.halve();
         }
     }
 
@@ -316,21 +305,21 @@ impl MemberIndex {
     /// # Panics
     /// If one does not hold.
     pub fn check(&self, hash_of: impl Fn(RecordId) -> u64) -> usize {
-        assert_eq!(self.directory.len(), 1 << self.depth);
+        let (places, directory_depth) = (self.directory.places(), self.directory.depth());
+        assert_eq!(places.len(), 1 << directory_depth);
         let (mut len, mut segments, mut place, mut bytes) = (0, 0, 0, 0);
-        while place < self.directory.len() {
-            let at = self.directory[place];
+        while place < places.len() {
+            let at = places[place];
             let Segment { slots, depth } = &self.segments[at as usize];
-            let span = 1 << (self.depth - depth);
+            let span = 1 << (directory_depth - depth);
             assert_eq!(place % span, 0);
-            assert!(
-                self.directory[place..place + span]
-                    .iter()
-                    .all(|&other| other == at)
-            );
+            assert!(places[place..place + span].iter().all(|&other| other == at));
             for slot in slots {
                 assert_eq!(slot.tag(), tag_of(hash_of(slot.id())));
-                assert_eq!(self.place(slot.tag()) / span, place / span);
+                assert_eq!(
+                    self.directory.place(hash_with(slot.tag())) / span,
+                    place / span
+                );
             }
             len += slots.len();
             segments += 1;
