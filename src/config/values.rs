@@ -229,6 +229,9 @@ impl NotifyFlags {
     pub const OVERWRITTEN: Self = Self(1 << 14);
     /// `c`: a key changed its type; not in `A`.
     pub const TYPE_CHANGED: Self = Self(1 << 15);
+    /// No letter asks for it: pending entries of a stream were delivered at another time, which
+    /// concerns clients that wait for idle ones, and nobody else.
+    pub const REDELIVERED: Self = Self(1 << 16);
     /// `A`: g, $, l, s, h, z, x, e, t and d.
     pub const ALL: Self = Self(0b1_0111_1111_1100);
 

@@ -157,6 +157,7 @@ impl Engine {
             self.end_pause();
         }
         self.end_waits();
+        self.retry_waits();
         if now_ms >= self.jobs.housekept_ms + self.housekeeping_ms() {
             self.jobs.housekept_ms = now_ms;
             self.housekeep(now_ms);

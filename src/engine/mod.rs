@@ -432,11 +432,11 @@ impl Engine {
             let class = change.event.class;
             let is_change = class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0
                 && change.event != Event::SOFT_EXPIRED;
-            if is_change {
+            if is_change && change.event != Event::REDELIVERED {
                 self.touch_watched(change.db, change.event, key);
-                if !self.blocking.is_empty() {
-                    self.blocking.note_change(change.db, key);
-                }
+            }
+            if is_change && !self.blocking.is_empty() {
+                self.blocking.note_change(change.db, key);
             }
             if flags & change.event.class != 0 {
                 self.notify(flags, change, key);

@@ -475,6 +475,7 @@ fn wait_in_vain(
         wants_loss: false,
         timeout_ms,
         nothing,
+        retry_ms: None,
     };
     wait_with(engine, caller, args, 0..0, wait, |_| None);
 }
