@@ -144,8 +144,9 @@ pub struct Config {
     pub expire_lag_ms_max: u32,
     /// Which event a deadline in the past sends.
     pub expire_past_event: PastEvent,
-    /// Memory from which on keys give way, in bytes; 0 for no limit.
-    pub maxmemory_bytes: u64,
+    /// Memory from which on keys give way; 0 for no limit. A share is one of the memory that this
+    /// process may use.
+    pub maxmemory: MemorySize,
     /// Which keys do.
     pub maxmemory_policy: EvictionPolicy,
     /// How many are drawn to find one.
@@ -225,7 +226,7 @@ impl Default for Config {
             expire_clock: ExpireClock::Monotonic,
             expire_lag_ms_max: 100,
             expire_past_event: PastEvent::Del,
-            maxmemory_bytes: 0,
+            maxmemory: MemorySize::ZERO,
             maxmemory_policy: EvictionPolicy::NoEviction,
             maxmemory_samples: 5,
             lfu_log_factor: 10,

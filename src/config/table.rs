@@ -260,11 +260,11 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "maxmemory",
-        values: "BYTES, 0 for no limit",
+        values: "BYTES, or PERCENT% of the machine's or container's memory, 0 for no limit",
         help: "Memory from which on keys give way, or writes are refused.",
         access: Access::Mutable,
-        get: |c| c.maxmemory_bytes.to_string(),
-        set: |c, a| memory(a, 0).map(|v| c.maxmemory_bytes = v),
+        get: |c| c.maxmemory.to_string(),
+        set: |c, a| memory_or_percent(a).map(|v| c.maxmemory = v),
     },
     Setting {
         name: "maxmemory-policy",

@@ -1,5 +1,7 @@
 //! The typed values that settings have, and how each is written.
 
+use std::fmt;
+
 /// Position of ordinary clients in [`Config::output_limits`](super::Config::output_limits).
 pub const OUTPUT_NORMAL: usize = 0;
 /// Position of replicas in [`Config::output_limits`](super::Config::output_limits).
@@ -81,6 +83,44 @@ pub(super) const EVICTION_POLICIES: &[(&str, EvictionPolicy)] = &[
     ("allkeys-random", EvictionPolicy::AllkeysRandom),
     ("noeviction", EvictionPolicy::NoEviction),
 ];
+
+/// An amount of memory, or a share of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemorySize {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of something that is told where it is used.
+    Percent(u8),
+}
+
+impl MemorySize {
+    /// No bytes: mostly no limit.
+    pub const ZERO: MemorySize = MemorySize::Bytes(0);
+
+    /// In bytes, if a share is one of so many.
+    pub fn bytes_of(self, whole_bytes: u64) -> u64 {
+        match self {
+            MemorySize::Bytes(bytes) => bytes,
+            MemorySize::Percent(percent) => {
+                (u128::from(whole_bytes) * u128::from(percent) / 100) as u64
+            }
+        }
+    }
+
+    /// Whether it is a share.
+    pub fn is_share(self) -> bool {
+        matches!(self, MemorySize::Percent(_))
+    }
+}
+
+impl fmt::Display for MemorySize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemorySize::Bytes(bytes) => write!(f, "{bytes}"),
+            MemorySize::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
 
 /// A stream that gets an entry for all that expires.
 #[derive(Debug, Clone, PartialEq, Eq)]

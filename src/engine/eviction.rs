@@ -29,6 +29,8 @@ pub const OUT_OF_MEMORY: CommandError =
 /// What is known of the limit.
 #[derive(Debug, Default)]
 pub struct MemoryLimit {
+    /// The limit in bytes; 0 for none.
+    limit_bytes: usize,
     /// Bytes of everything but entries, as of this turn.
     other_bytes: usize,
     /// Since when the limit is exceeded, in ms of monotonic time.
@@ -41,7 +43,18 @@ impl Engine {
     /// Whether there is a limit.
     #[inline(always)]
     pub fn has_memory_limit(&self) -> bool {
-        self.config.maxmemory_bytes > 0
+        self.memory_limit.limit_bytes > 0
+    }
+
+    /// The limit in bytes; 0 for none.
+    pub fn memory_limit_bytes(&self) -> u64 {
+        self.memory_limit.limit_bytes as u64
+    }
+
+    /// Takes over the setting.
+    pub fn set_memory_limit(&mut self) {
+        let bytes = self.config.maxmemory.bytes_of(self.identity.memory_bytes);
+        self.memory_limit.limit_bytes = bytes as usize;
     }
 
     /// Bytes beyond the limit.
@@ -49,7 +62,7 @@ impl Engine {
         let databases = 0..self.keyspace.databases();
         let entries = databases.map(|db| self.keyspace.db(db).table.entry_bytes());
         let used = self.memory_limit.other_bytes + entries.sum::<usize>();
-        used.saturating_sub(self.config.maxmemory_bytes as usize)
+        used.saturating_sub(self.memory_limit.limit_bytes)
     }
 
     /// How long the limit has been exceeded now, and in all, in ms.

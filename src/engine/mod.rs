@@ -94,6 +94,9 @@ pub struct Identity {
     pub os: String,
     /// When the process started, monotonic microseconds.
     pub started_us: u64,
+    /// Memory that the process may use, in bytes: the machine's, or that of its container; 0 if
+    /// nobody has said.
+    pub memory_bytes: u64,
     /// Memory the process used before it held any key, in bytes.
     pub startup_bytes: u64,
 }

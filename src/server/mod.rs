@@ -22,6 +22,7 @@
 pub mod connection;
 pub mod listener;
 pub mod logging;
+pub mod machine;
 
 use std::cell::RefCell;
 use std::io;

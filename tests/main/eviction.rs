@@ -1,6 +1,6 @@
 //! The memory limit: what gives way, and what is refused.
 
-use mayfly::config::Config;
+use mayfly::config::{Config, MemorySize};
 
 use crate::sim::Sim;
 use crate::transcripts::{events_of, notifying};
@@ -10,7 +10,7 @@ const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 fn limited(policy: &str, bytes: u64) -> Sim {
     let config = Config {
         save: Vec::new(),
-        maxmemory_bytes: bytes,
+        maxmemory: MemorySize::Bytes(bytes),
         ..Config::default()
     };
     let mut sim = Sim::with(config, 1);
@@ -210,4 +210,33 @@ fn nothing_gives_way_within_a_script() {
     assert!(reply.starts_with(b"-OOM allow-oom flag is not set on the script"));
     let script = b"#!lua flags=allow-oom\nreturn redis.call('set', 'k', 'v')";
     assert_eq!(sim.ask(&[b"eval", script, b"0"]), b"+OK\r\n");
+}
+
+#[test]
+fn a_limit_may_be_a_share_of_what_the_process_may_use() {
+    let mut sim = Sim::new();
+    sim.script(
+        "config set maxmemory 50% => {CONFIG SET failed (possibly related to argument \
+         'maxmemory') - it is not known how much memory this machine has}
+         config get maxmemory => *2 $9 maxmemory $1 0",
+    );
+    sim.engine.identity.memory_bytes = 4_000_001;
+    sim.script(
+        "config set maxmemory 50% => +OK
+        config get maxmemory => *2 $9 maxmemory $3 50%",
+    );
+    assert!(sim.run("info memory").contains("maxmemory:2000000 "));
+    let mut i = 0;
+    while sim.run(&format!("set k{i} {}", "x".repeat(1_000))) == "+OK" {
+        i += 1;
+        sim.advance(1);
+    }
+    assert!(
+        (1_950_000..2_050_000).contains(&used(&mut sim)),
+        "{}",
+        used(&mut sim)
+    );
+    sim.expect("set k v", OOM);
+    sim.script("config set maxmemory 100% => +OK\nset k v => +OK\nconfig set maxmemory 0% => +OK");
+    assert!(sim.run("info memory").contains("maxmemory:0 "));
 }

@@ -596,7 +596,8 @@ fn a_reader_takes_over_what_was_idle_for_long_and_reads_on() {
         xreadgroup group g b count 2 claim 51 streams s > => \
         *1 *2 $1 s *2 *4 $3 3-1 *2 $1 n $1 3 :0 :0 *4 $3 4-1 *2 $1 n $1 4 :0 :0
         xreadgroup group g b claim 51 streams s > => *-1
-        xreadgroup group g b count 1 claim 20 streams s > => *1 *2 $1 s *1 *4 $3 1-1 *2 $1 n $1 1 :50 :1
+        xreadgroup group g b count 1 claim 20 streams s > => \
+        *1 *2 $1 s *1 *4 $3 1-1 *2 $1 n $1 1 :50 :1
         xreadgroup group g b claim 20 streams s > => *1 *2 $1 s *1 *4 $3 2-1 *2 $1 n $1 2 :20 :1
         xreadgroup group g b claim 20 streams s > => *-1
         xpending s g - + 9 => *4 *4 $3 1-1 $1 b :0 :2 *4 $3 2-1 $1 b :0 :2 \

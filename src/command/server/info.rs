@@ -319,7 +319,7 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("allocator_resident", resident);
     lines.add_bytes("total_system_memory", total_bytes);
     script_memory(&engine.scripts, &ledger, lines);
-    lines.add_bytes("maxmemory", engine.config.maxmemory_bytes);
+    lines.add_bytes("maxmemory", engine.memory_limit_bytes());
     let policy = crate::config::find("maxmemory-policy").expect("there is this setting");
     let policy = policy.value(&engine.config);
     lines.add("maxmemory_policy", String::from_utf8_lossy(&policy));
