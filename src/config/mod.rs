@@ -147,6 +147,9 @@ pub struct Config {
     /// Memory from which on keys give way; 0 for no limit. A share is one of the memory that this
     /// process may use.
     pub maxmemory: MemorySize,
+    /// Memory of all clients together from which on the largest are closed; 0 for no limit. A share
+    /// is one of `maxmemory`.
+    pub clients_memory: MemorySize,
     /// Which keys do.
     pub maxmemory_policy: EvictionPolicy,
     /// How many are drawn to find one.
@@ -227,6 +230,7 @@ impl Default for Config {
             expire_lag_ms_max: 100,
             expire_past_event: PastEvent::Del,
             maxmemory: MemorySize::ZERO,
+            clients_memory: MemorySize::ZERO,
             maxmemory_policy: EvictionPolicy::NoEviction,
             maxmemory_samples: 5,
             lfu_log_factor: 10,

@@ -283,6 +283,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| integer(a, 1, 64).map(|v| c.maxmemory_samples = v),
     },
     Setting {
+        name: "maxmemory-clients",
+        values: "BYTES, or PERCENT% of maxmemory, 0 for no limit",
+        help: "Memory of all clients together from which on the largest are closed.",
+        access: Access::Mutable,
+        get: |c| c.clients_memory.to_string(),
+        set: |c, a| memory_or_percent(a).map(|v| c.clients_memory = v),
+    },
+    Setting {
         name: "lfu-log-factor",
         values: "0 to 2147483647",
         help: "How much more slowly a count of uses grows the larger it is.",

@@ -129,6 +129,8 @@ fn values_are_accepted_and_shown_as_redis_does() {
         ("maxmemory", "0%", "0"),
         ("maxmemory", "050%", "50%"),
         ("maxmemory", "100%", "100%"),
+        ("maxmemory-clients", "1%", "1%"),
+        ("maxmemory-clients", "12mb", "12582912"),
         (
             "client-output-buffer-limit",
             "REPLICA 1kb 2k +3 pubsub 1gb 1g 5",
@@ -203,6 +205,8 @@ fn config_set_refuses_in_the_words_of_redis() {
         ("maxmemory", "%", not_memory_or_share),
         ("maxmemory", "50%%", not_memory_or_share),
         ("maxmemory", "-1", not_memory_or_share),
+        ("maxmemory-clients", "101%", above_all),
+        ("maxmemory-clients", "1e3", not_memory_or_share),
         ("maxmemory", "", not_memory_or_share),
         ("save", "3600", "Invalid save parameters"),
         ("save", "0 1", "Invalid save parameters"),
@@ -664,11 +668,6 @@ fn settings_without_effect_are_kept_and_warned_of_once_per_reason() {
         (
             "stream-node-max-bytes",
             "1q",
-            "argument must be a memory value",
-        ),
-        (
-            "maxmemory-clients",
-            "101%",
             "argument must be a memory value",
         ),
         (

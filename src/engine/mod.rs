@@ -16,6 +16,7 @@
 //! Not here: what a command does (`command`), sockets (`server`).
 
 pub mod blocking;
+pub mod client_memory;
 pub mod eviction;
 pub mod jobs;
 pub mod ledger;
@@ -45,6 +46,7 @@ use crate::resp::request::Limits;
 use crate::store::Keyspace;
 use crate::store::change::{Changes, Event};
 use blocking::Blocking;
+use client_memory::ClientMemory;
 use eviction::MemoryLimit;
 use jobs::Jobs;
 use metrics::Metrics;
@@ -121,6 +123,8 @@ pub struct Engine {
     pub metrics: Metrics,
     /// What is known of the memory limit.
     pub memory_limit: MemoryLimit,
+    /// What clients take, if there is a limit for them.
+    pub client_memory: ClientMemory,
     /// Background work.
     pub jobs: Jobs,
     /// CLIENT PAUSE.
@@ -182,6 +186,7 @@ impl Engine {
             blocking: Blocking::default(),
             metrics: Metrics::default(),
             memory_limit: MemoryLimit::default(),
+            client_memory: ClientMemory::default(),
             jobs: Jobs::new(&config, &reading),
             pause: None,
             ready: VecDeque::new(),
@@ -239,6 +244,8 @@ impl Engine {
             subscribed_bytes: 0,
             replies: Replies::On,
             is_no_touch: false,
+            is_no_evict: false,
+            counted: None,
             closing: Closing::No,
             last_command: session::ROW_UNKNOWN,
             bytes_in: 0,
@@ -248,6 +255,7 @@ impl Engine {
         self.metrics.connections_received += 1;
         let key = self.sessions.insert(session);
         self.limit_output(key);
+        self.count_client(key);
         key
     }
 
@@ -259,6 +267,7 @@ impl Engine {
         self.unwatch(key);
         self.unblock(key);
         self.unsubscribe_all(key);
+        self.uncount_client(key);
         self.sessions.remove(key);
         self.ready.retain(|&other| other != key);
         self.unflushed.retain(|&other| other != key);
@@ -279,6 +288,8 @@ impl Engine {
         if self.check_input_limit(key) {
             self.make_ready(key);
         }
+        self.count_client(key);
+        self.evict_clients();
     }
 
     /// Parses what a client has sent, unless it is held: what it sends meanwhile is kept as it
@@ -327,6 +338,7 @@ impl Engine {
             self.unwatch(key);
             self.unblock(key);
             self.unsubscribe_all(key);
+            self.uncount_client(key);
         }
         let session = &mut self.sessions[key];
         if session.closing == Closing::No {
@@ -374,6 +386,7 @@ impl Engine {
         if session.output.has_dropped() {
             self.check_output_limit(key);
         }
+        self.count_client(key);
     }
 
     /// Reads the clock, unless time stands still.

@@ -160,6 +160,7 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.sparse_bytes_max = engine.config.hll_sparse_bytes_max as usize;
     engine.keyspace.limits = Limits::new(&engine.config);
     engine.set_memory_limit();
+    engine.set_client_limit();
     let (factor, minutes) = (
         engine.config.lfu_log_factor,
         engine.config.lfu_decay_minutes,

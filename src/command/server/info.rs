@@ -416,7 +416,7 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expired_time_cap_reached_count", jobs.pacer.cap_hits());
     lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);
     lines.add("evicted_keys", space.stats.evicted);
-    lines.add("evicted_clients", 0);
+    lines.add("evicted_clients", metrics.clients_evicted);
     let (exceeded_ms, exceeded_in_all_ms) = engine.exceeded_ms();
     lines.add("total_eviction_exceeded_time", exceeded_in_all_ms);
     lines.add("current_eviction_exceeded_time", exceeded_ms);
