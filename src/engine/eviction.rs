@@ -1,10 +1,12 @@
 //! The memory limit: `maxmemory`, and making room.
 //!
 //! What is counted is what the ledger says, but for what is gone and will be freed. It is summed up
-//! once a turn; in between only the bytes of entries are, which commands make grow. Before a
+//! once a turn; in between only the bytes of entries are, which commands make grow: of the
+//! databases that hold any, so that a large setting `databases` costs nothing. Before a
 //! command that may need memory (flag `denyoom`), and in every turn, keys give way until there is
-//! room: what is due first, then what the policy names. A command waits for so many keys at most;
-//! the rest is for the turns after it. If no key may go, it is refused.
+//! room: what is due first, then what the policy names. A command waits for so many keys and for so
+//! long at most, as `maxmemory-eviction-tenacity` says; the rest is for the turns after it. If no
+//! key may go, it is refused.
 //!
 //! Not here: which key gives way (`store/evict.rs`).
 
@@ -59,8 +61,8 @@ impl Engine {
 
     /// Bytes beyond the limit.
     fn excess_bytes(&self) -> usize {
-        let databases = 0..self.keyspace.databases();
-        let entries = databases.map(|db| self.keyspace.db(db).table.entry_bytes());
+        let databases = self.keyspace.used_databases();
+        let entries = databases.map(|db| db.table.entry_bytes());
         let used = self.memory_limit.other_bytes + entries.sum::<usize>();
         used.saturating_sub(self.memory_limit.limit_bytes)
     }

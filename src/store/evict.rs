@@ -124,6 +124,7 @@ impl Keyspace {
         let Some((db, hash)) = victim else {
             return false;
         };
+        self.schedule.note(db);
         let Keyspace {
             dbs,
             cut,
@@ -148,14 +149,16 @@ impl Keyspace {
 
     /// A database, drawn with the chance of its share of `len`.
     fn draw_database(&mut self, len: fn(&super::db::Db) -> usize) -> Option<usize> {
-        let all: usize = self.dbs.iter().map(len).sum();
+        let all: usize = self.used_databases().map(len).sum();
         if all == 0 {
             return None;
         }
         let mut left = self.rng.random_range(0..all);
-        self.dbs.iter().position(|db| {
-            let is_it = left < len(db);
-            left = left.saturating_sub(len(db));
+        let mut used = self.schedule.used().iter().map(|&db| usize::from(db));
+        used.find(|&db| {
+            let len = len(&self.dbs[db]);
+            let is_it = left < len;
+            left = left.saturating_sub(len);
             is_it
         })
     }
@@ -180,7 +183,9 @@ impl Keyspace {
     /// A key with the soonest deadline, to the width of a bucket of many.
     fn soonest(&self) -> Option<(usize, u64)> {
         let mut best: Option<(UnixMillis, usize, u64)> = None;
-        for (db, database) in self.dbs.iter().enumerate() {
+        for &db in self.schedule.used() {
+            let db = usize::from(db);
+            let database = &self.dbs[db];
             let Some(bucket) = database.index.soonest().next() else {
                 continue;
             };
