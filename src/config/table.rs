@@ -268,7 +268,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "maxmemory-policy",
-        values: "noeviction, allkeys- or volatile- with lru, lfu, random; volatile-ttl",
+        values: "noeviction, allkeys- or volatile- with lru, lfu, lrm, random; volatile-ttl",
         help: "Which keys give way when memory is full.",
         access: Access::Mutable,
         get: |c| name_of(c.maxmemory_policy, EVICTION_POLICIES),

@@ -46,9 +46,11 @@ pub enum EvictionPolicy {
     NoEviction,
     AllkeysLru,
     AllkeysLfu,
+    AllkeysLrm,
     AllkeysRandom,
     VolatileLru,
     VolatileLfu,
+    VolatileLrm,
     VolatileRandom,
     VolatileTtl,
 }
@@ -62,12 +64,20 @@ impl EvictionPolicy {
         )
     }
 
-    /// Whether keys without a deadline stay.
-    pub fn is_volatile(self) -> bool {
-        use EvictionPolicy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
+    /// Whether only writes count as uses.
+    pub fn dates_writes(self) -> bool {
         matches!(
             self,
-            VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl
+            EvictionPolicy::AllkeysLrm | EvictionPolicy::VolatileLrm
+        )
+    }
+
+    /// Whether keys without a deadline stay.
+    pub fn is_volatile(self) -> bool {
+        use EvictionPolicy::{VolatileLfu, VolatileLrm, VolatileLru, VolatileRandom, VolatileTtl};
+        matches!(
+            self,
+            VolatileLru | VolatileLfu | VolatileLrm | VolatileRandom | VolatileTtl
         )
     }
 }
@@ -78,9 +88,11 @@ pub(super) const EVICTION_POLICIES: &[(&str, EvictionPolicy)] = &[
     ("volatile-lfu", EvictionPolicy::VolatileLfu),
     ("volatile-random", EvictionPolicy::VolatileRandom),
     ("volatile-ttl", EvictionPolicy::VolatileTtl),
+    ("volatile-lrm", EvictionPolicy::VolatileLrm),
     ("allkeys-lru", EvictionPolicy::AllkeysLru),
     ("allkeys-lfu", EvictionPolicy::AllkeysLfu),
     ("allkeys-random", EvictionPolicy::AllkeysRandom),
+    ("allkeys-lrm", EvictionPolicy::AllkeysLrm),
     ("noeviction", EvictionPolicy::NoEviction),
 ];
 

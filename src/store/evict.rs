@@ -1,9 +1,10 @@
 //! Which key gives way when memory is full.
 //!
-//! Of the policies by use (LRU, LFU) some keys are drawn at random, and the best of them join a
-//! pool of those drawn before, of which the one goes that was used longest ago, or most seldom. So
-//! each draw adds to what is known, and few draws come close to the true order (the approximation
-//! that Redis made known). What is due is not looked for here: it has gone before.
+//! Of the policies by use (LRU, LFU, and LRM, for which only writes are uses) some keys are drawn
+//! at random, and the best of them join a pool of those drawn before, of which the one goes that
+//! was used longest ago, or most seldom. So each draw adds to what is known, and few draws come
+//! close to the true order (the approximation that Redis made known). What is due is not looked for
+//! here: it has gone before.
 //!
 //! A count of uses is logarithmic and decays: eight bits of a count, eight of the minute in which
 //! it last decayed, in the place of the access clock. A use adds one with a chance of one in
@@ -41,6 +42,8 @@ struct Candidate {
 pub struct Eviction {
     /// Uses are counted, and not only dated.
     pub(super) counts_uses: bool,
+    /// Only writes are uses, and dated.
+    pub(super) dates_writes: bool,
     log_factor: u32,
     decay_minutes: u32,
     /// In ascending order of their scores.
@@ -52,6 +55,7 @@ impl Eviction {
     /// minutes it falls by one; 0 for never.
     pub fn configure(&mut self, policy: EvictionPolicy, log_factor: u32, decay_minutes: u32) {
         self.counts_uses = policy.counts_uses();
+        self.dates_writes = policy.dates_writes();
         (self.log_factor, self.decay_minutes) = (log_factor, decay_minutes);
         self.pool.clear();
     }

@@ -506,6 +506,9 @@ impl Keyspace {
             self.changes.record_overwrite(to_db, to.1, old, new);
         }
         self.note_written(to.0, to.1);
+        if self.eviction.dates_writes {
+            self.live(to.0, reading).date_write(to.1);
+        }
         true
     }
 
