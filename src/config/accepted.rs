@@ -173,7 +173,6 @@ const HOUSEKEEPING: &str = "housekeeping looks after all clients each time, `hz`
 const IMPORT: &str = "expiry cannot be suspended for an import";
 const LISTS: &str = "lists are not compressed";
 const LOGGING: &str = "the log goes to a file or the standard output, in one form";
-const MEMORY: &str = "there is no memory limit yet";
 const MODULES: &str = "there are no modules";
 const NO_VECTORS: &str = "there are no vector sets";
 const ONE_THREAD: &str = "Mayfly serves all clients on one thread";
@@ -608,13 +607,6 @@ pub const ACCEPTED: &[Accepted] = &[
         Integer(1, 1000),
         "1",
         TLS,
-    ),
-    row(
-        "maxmemory-eviction-tenacity",
-        Mutable,
-        Integer(0, 100),
-        "10",
-        MEMORY,
     ),
     row(
         "min-replicas-max-lag",

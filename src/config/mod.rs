@@ -154,6 +154,8 @@ pub struct Config {
     pub maxmemory_policy: EvictionPolicy,
     /// How many are drawn to find one.
     pub maxmemory_samples: u32,
+    /// For how long one command may evict: 10 is 500 microseconds, 100 is without end.
+    pub eviction_tenacity: u32,
     /// How slowly a count of uses grows.
     pub lfu_log_factor: u32,
     /// After how many minutes it falls by one, 0 for never.
@@ -233,6 +235,7 @@ impl Default for Config {
             clients_memory: MemorySize::ZERO,
             maxmemory_policy: EvictionPolicy::NoEviction,
             maxmemory_samples: 5,
+            eviction_tenacity: 10,
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             expired_event_stream: None,

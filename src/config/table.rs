@@ -283,6 +283,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |c, a| integer(a, 1, 64).map(|v| c.maxmemory_samples = v),
     },
     Setting {
+        name: "maxmemory-eviction-tenacity",
+        values: "0 to 100",
+        help: "How long one command may evict: 10 is 0.5 ms, 20 is 2 ms, 100 is without end.",
+        access: Access::Mutable,
+        get: |c| c.eviction_tenacity.to_string(),
+        set: |c, a| integer(a, 0, 100).map(|v| c.eviction_tenacity = v),
+    },
+    Setting {
         name: "maxmemory-clients",
         values: "BYTES, or PERCENT% of maxmemory, 0 for no limit",
         help: "Memory of all clients together from which on the largest are closed.",

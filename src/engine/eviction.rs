@@ -10,15 +10,25 @@
 //!
 //! Not here: which key gives way (`store/evict.rs`).
 
+use std::cmp::Ordering;
+
 use super::Engine;
 use crate::clock::Clock;
 use crate::config::EvictionPolicy;
 use crate::resp::error::CommandError;
 
-/// Keys that give way before one command.
-const EVICTED_PER_COMMAND: usize = 64;
 /// Keys that give way between two readings of the clock.
-const EVICTED_PER_STEP: usize = 32;
+const EVICTED_PER_STEP: usize = 16;
+/// The setting `maxmemory-eviction-tenacity` by default: then a command waits for so many keys, and
+/// for so long, in microseconds.
+const TENACITY_DEFAULT: u32 = 10;
+const KEYS_BY_DEFAULT: u64 = 64;
+const US_BY_DEFAULT: u64 = 500;
+/// Each step of the setting above that makes both so much more; below, they follow it. The factor,
+/// and the 500 microseconds, are those of Redis.
+const GROWTH_PER_STEP: f64 = 1.15;
+/// With so much there is no end but the limit.
+const TENACITY_MAX: u32 = 100;
 /// Entries freed for each that gave way, so that memory follows.
 const FREED_PER_EVICTED: usize = 2;
 /// Dead items drawn at a time before anything alive goes.
@@ -27,6 +37,33 @@ const DUE_DRAWN: usize = 16;
 /// The error of a command for which there is no memory.
 pub const OUT_OF_MEMORY: CommandError =
     CommandError::text("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// How much may be done at a time to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Effort {
+    keys: usize,
+    us: u64,
+}
+
+impl Effort {
+    fn of(tenacity: u32) -> Effort {
+        if tenacity >= TENACITY_MAX {
+            return Effort {
+                keys: usize::MAX,
+                us: u64::MAX,
+            };
+        }
+        let factor = match tenacity.checked_sub(TENACITY_DEFAULT) {
+            Some(above) => GROWTH_PER_STEP.powi(above as i32),
+            None => f64::from(tenacity) / f64::from(TENACITY_DEFAULT),
+        };
+        let times = |amount: u64| (amount as f64 * factor) as u64;
+        Effort {
+            keys: (times(KEYS_BY_DEFAULT) as usize).max(EVICTED_PER_STEP),
+            us: times(US_BY_DEFAULT),
+        }
+    }
+}
 
 /// What is known of the limit.
 #[derive(Debug, Default)]
@@ -79,14 +116,29 @@ impl Engine {
     ///
     /// # Errors
     /// If there is none and no key may give way.
-    pub fn make_room(&mut self) -> Result<(), CommandError> {
+    pub fn make_room(&mut self, clock: &mut (impl Clock + ?Sized)) -> Result<(), CommandError> {
         // During CLIENT PAUSE nothing changes.
         if self.excess_bytes() == 0 || self.keyspace.is_frozen {
             return Ok(());
         }
-        let has_gone = self.evict_some(EVICTED_PER_COMMAND) > 0;
+        let effort = Effort::of(self.config.eviction_tenacity);
+        let mut gone = 0;
+        let mut until_us = None;
+        // Time stands still for the command: the clock only tells how long this takes. Mostly a key
+        // or two are enough, and it is not asked.
+        loop {
+            let step = self.evict_some(EVICTED_PER_STEP);
+            gone += step;
+            if step < EVICTED_PER_STEP || gone >= effort.keys || self.excess_bytes() == 0 {
+                break;
+            }
+            let now_us = clock.read().monotonic_us;
+            if now_us >= *until_us.get_or_insert(now_us.saturating_add(effort.us)) {
+                break;
+            }
+        }
         self.publish_changes();
-        if has_gone || self.excess_bytes() == 0 {
+        if gone > 0 || self.excess_bytes() == 0 {
             return Ok(());
         }
         Err(OUT_OF_MEMORY)
@@ -139,6 +191,12 @@ impl Engine {
             };
             return;
         }
+        let effort = Effort::of(self.config.eviction_tenacity);
+        let until_us = match self.config.eviction_tenacity.cmp(&TENACITY_DEFAULT) {
+            Ordering::Less => until_us.min(self.reading.monotonic_us + effort.us),
+            Ordering::Equal => until_us,
+            Ordering::Greater => until_us.max(self.reading.monotonic_us.saturating_add(effort.us)),
+        };
         let ledger = self.ledger();
         self.memory_limit.other_bytes = ledger.sum() - ledger.entries - ledger.graveyard;
         while self.excess_bytes() > 0 && !self.keyspace.is_frozen {

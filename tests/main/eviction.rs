@@ -39,9 +39,11 @@ fn every_policy_keeps_to_the_limit_and_to_its_keys() {
     for policy in [
         "allkeys-lru",
         "allkeys-lfu",
+        "allkeys-lrm",
         "allkeys-random",
         "volatile-lru",
         "volatile-lfu",
+        "volatile-lrm",
         "volatile-random",
         "volatile-ttl",
     ] {
@@ -239,4 +241,159 @@ fn a_limit_may_be_a_share_of_what_the_process_may_use() {
     sim.expect("set k v", OOM);
     sim.script("config set maxmemory 100% => +OK\nset k v => +OK\nconfig set maxmemory 0% => +OK");
     assert!(sim.run("info memory").contains("maxmemory:0 "));
+}
+
+#[test]
+fn only_what_is_written_stays_under_a_policy_of_writes() {
+    for policy in ["allkeys-lrm", "volatile-lrm"] {
+        let mut sim = limited(policy, 1_000_000);
+        for i in 0..100 {
+            sim.run(&format!("set read{i} {} ex 100000", "x".repeat(100)));
+            sim.run(&format!("set written{i} {} ex 100000", "x".repeat(100)));
+        }
+        for i in 0..12_000 {
+            sim.expect(&format!("set k{i} {} ex 100000", "x".repeat(100)), "+OK");
+            if i % 20 == 0 {
+                sim.advance(1_000);
+            }
+            sim.run(&format!("get read{}", i % 100));
+            sim.run(&format!("setrange written{} 0 y", i % 100));
+        }
+        let mut left = |name: &str| {
+            let keys = (0..100).map(|i| format!("{name}{i}"));
+            keys.filter(|key| is_there(&mut sim, key)).count()
+        };
+        let (read, written) = (left("read"), left("written"));
+        assert!(read < 20 && written > 95, "{policy}: {read}, {written}");
+    }
+}
+
+#[test]
+fn the_idle_time_under_a_policy_of_writes_is_that_since_the_last_write() {
+    let mut sim = Sim::new();
+    sim.expect("config set maxmemory-policy allkeys-lrm", "+OK");
+    for (make, write, reads) in [
+        (
+            "set k v",
+            "append k w",
+            ["get k", "strlen k", "getrange k 0 1"],
+        ),
+        (
+            "rpush k a b c",
+            "lset k 0 z",
+            ["lrange k 0 -1", "llen k", "lindex k 0"],
+        ),
+        (
+            "sadd k a b",
+            "srem k a",
+            ["smembers k", "sismember k a", "srem k missing"],
+        ),
+        (
+            "hset k f v",
+            "hincrby k n 1",
+            ["hget k f", "hgetall k", "hdel k missing"],
+        ),
+        (
+            "zadd k 1 m",
+            "zincrby k 1 m",
+            ["zscore k m", "zrange k 0 -1", "zrem k missing"],
+        ),
+        (
+            "xadd k 1-1 f v",
+            "xadd k * f v",
+            ["xrange k - +", "xlen k", "xdel k 9-9"],
+        ),
+        (
+            "set k v ex 100",
+            "expire k 200",
+            ["ttl k", "touch k", "exists k"],
+        ),
+    ] {
+        sim.run("del k");
+        sim.run(make);
+        sim.clock.advance_ms(7_000);
+        for read in reads {
+            sim.run(read);
+            sim.expect("object idletime k", ":7");
+        }
+        sim.run("client no-touch on");
+        sim.run(write);
+        sim.run("client no-touch off");
+        sim.expect("object idletime k", ":0");
+        sim.clock.advance_ms(3_000);
+        sim.run("rename k other");
+        // The value is as old as it was; a copy is new.
+        sim.expect("object idletime other", ":3");
+        sim.script("copy other k => :1\nobject idletime k => :0\nobject idletime other => :3");
+        sim.run("del other");
+    }
+    // A deadline that slides moves with reads, the clock does not.
+    sim.script(
+        "set s v px 10000 sliding => +OK
+        +4000
+        get s => $1 v
+        pttl s => :10000
+        object idletime s => :4",
+    );
+    assert!(
+        sim.run("object freq s")
+            .contains("An LFU maxmemory policy is not selected")
+    );
+}
+
+#[test]
+fn tenacity_is_how_much_gives_way_before_one_command() {
+    for (tenacity, expected) in [(0, 16), (5, 32), (10, 64), (20, 258), (100, 4_000)] {
+        let mut sim = Sim::new();
+        sim.script(&format!(
+            "config set maxmemory-policy allkeys-random => +OK
+            config set maxmemory-eviction-tenacity {tenacity} => +OK"
+        ));
+        for i in 0..4_000 {
+            sim.run(&format!("set k{i} {}", "x".repeat(100)));
+        }
+        sim.expect("config set maxmemory 1", "+OK");
+        sim.engine.feed(sim.client, b"set new v\r\n");
+        mayfly::command::dispatch::run_ready(&mut sim.engine, &mut sim.clock);
+        let gone = sim.engine.keyspace.stats.evicted as usize;
+        assert!(gone.abs_diff(expected) <= 16, "{tenacity}: {gone}");
+        assert_eq!(sim.received(sim.client), "+OK");
+    }
+}
+
+#[test]
+fn many_databases_cost_no_more_than_those_that_hold_anything() {
+    let config = Config {
+        save: Vec::new(),
+        databases: 65_536,
+        maxmemory: MemorySize::Bytes(200_000_000),
+        ..Config::default()
+    };
+    let mut sim = Sim::with(config, 1);
+    sim.expect("config set maxmemory-policy allkeys-lru", "+OK");
+    let used = |sim: &Sim| sim.engine.keyspace.used_databases().count();
+    assert_eq!(used(&sim), 0);
+    for db in [0, 5, 60_000] {
+        sim.run(&format!("select {db}"));
+        sim.run("set k v ex 100");
+    }
+    for db in 0..500 {
+        sim.run(&format!("select {db}"));
+        sim.run("get nothing");
+    }
+    sim.advance(1);
+    assert_eq!(used(&sim), 3);
+    sim.script("swapdb 5 7 => +OK\nselect 60000 => +OK\nflushdb => +OK");
+    sim.advance(1);
+    assert_eq!(used(&sim), 2);
+    sim.engine.keyspace.check();
+    sim.expect("flushall", "+OK");
+    sim.advance(1);
+    assert_eq!(used(&sim), 0);
+    // What is used is what gives way, wherever it is.
+    sim.script("select 9 => +OK\nset k v => +OK\nselect 50000 => +OK\nset k v => +OK");
+    sim.advance(1);
+    sim.expect("config set maxmemory 1", "+OK");
+    sim.advance(1);
+    assert_eq!(sim.engine.keyspace.stats.evicted, 2);
 }

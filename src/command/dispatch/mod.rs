@@ -206,7 +206,7 @@ fn run_session(
         }
         let Some(request) = input.peek() else { break };
         let args = Args::new(input.source(), input.args_of(request));
-        if engine.pause.is_some() && is_held_back(engine, key, request.row, args) {
+        if engine.pause.is_some() && is_held_back(engine, outside, key, request.row, args) {
             engine.sessions[key].is_postponed = true;
             break;
         }
@@ -287,7 +287,7 @@ fn execute(
     ) {
         caller.sink.withhold(Some(mark));
     }
-    match admit(engine, key, row, args) {
+    match admit(engine, caller.outside, key, row, args) {
         Err(error) => {
             let number = resolve(row, args).unwrap_or(ROW_UNKNOWN);
             engine.sessions[key].last_command = number;
