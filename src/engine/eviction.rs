@@ -16,6 +16,7 @@ use super::Engine;
 use crate::clock::Clock;
 use crate::config::EvictionPolicy;
 use crate::resp::error::CommandError;
+use crate::store::db::Filed;
 
 /// Keys that give way between two readings of the clock.
 const EVICTED_PER_STEP: usize = 16;
@@ -31,8 +32,9 @@ const GROWTH_PER_STEP: f64 = 1.15;
 const TENACITY_MAX: u32 = 100;
 /// Entries freed for each that gave way, so that memory follows.
 const FREED_PER_EVICTED: usize = 2;
-/// Dead items drawn at a time before anything alive goes.
+/// Dead keys drawn at a time before anything alive goes, and collections with dead members.
 const DUE_DRAWN: usize = 16;
+const COLLECTIONS_DRAWN: usize = 1;
 
 /// The error of a command for which there is no memory.
 pub const OUT_OF_MEMORY: CommandError =
@@ -94,6 +96,15 @@ impl Engine {
     pub fn set_memory_limit(&mut self) {
         let bytes = self.config.maxmemory.bytes_of(self.identity.memory_bytes);
         self.memory_limit.limit_bytes = bytes as usize;
+        if bytes > 0 {
+            self.sum_up_others();
+        }
+    }
+
+    /// Sums up everything but entries.
+    fn sum_up_others(&mut self) {
+        let ledger = self.ledger();
+        self.memory_limit.other_bytes = ledger.sum() - ledger.entries - ledger.graveyard;
     }
 
     /// Bytes beyond the limit.
@@ -121,65 +132,72 @@ impl Engine {
         if self.excess_bytes() == 0 || self.keyspace.is_frozen {
             return Ok(());
         }
+        self.keyspace.ripen(self.reading.now);
         let effort = Effort::of(self.config.eviction_tenacity);
-        let mut gone = 0;
+        let mut done = 0;
         let mut until_us = None;
         // Time stands still for the command: the clock only tells how long this takes. Mostly a key
         // or two are enough, and it is not asked.
-        loop {
-            let step = self.evict_some(EVICTED_PER_STEP);
-            gone += step;
-            if step < EVICTED_PER_STEP || gone >= effort.keys || self.excess_bytes() == 0 {
-                break;
+        let is_over = loop {
+            let is_over = self.evict_some(EVICTED_PER_STEP);
+            done += EVICTED_PER_STEP;
+            if is_over || done >= effort.keys || self.excess_bytes() == 0 {
+                break is_over;
             }
             let now_us = clock.read().monotonic_us;
             if now_us >= *until_us.get_or_insert(now_us.saturating_add(effort.us)) {
-                break;
+                break false;
             }
-        }
+        };
         self.publish_changes();
-        if gone > 0 || self.excess_bytes() == 0 {
-            return Ok(());
+        // What is left for the turns after this is no reason to refuse.
+        if is_over && self.excess_bytes() > 0 {
+            return Err(OUT_OF_MEMORY);
         }
-        Err(OUT_OF_MEMORY)
+        Ok(())
     }
 
-    /// Lets up to so many keys give way, as long as there are too many; how many did.
-    fn evict_some(&mut self, most: usize) -> usize {
+    /// Lets up to so many keys give way, as long as there are too many; true if no more may go.
+    fn evict_some(&mut self, most: usize) -> bool {
         let policy = self.config.maxmemory_policy;
         let samples = self.config.maxmemory_samples as usize;
         let reading = self.reading;
-        let mut gone = 0;
-        while gone < most && self.excess_bytes() > 0 {
-            let due = self.remove_due();
-            if due > 0 {
-                gone += due;
+        let mut done = 0;
+        while done < most && self.excess_bytes() > 0 {
+            if let Some(removed) = self.remove_due() {
+                done += removed.max(1);
             } else if policy != EvictionPolicy::NoEviction
                 && self.keyspace.evict(policy, samples, &reading)
             {
-                gone += 1;
+                done += 1;
             } else {
-                break;
+                return true;
             }
             self.keyspace.graveyard.dig(FREED_PER_EVICTED);
         }
-        gone
+        false
     }
 
-    /// Removes some of what is due; how many keys those were.
-    fn remove_due(&mut self) -> usize {
+    /// Removes some of what is due, keys or members, or files what was given more time; how many
+    /// keys were removed. None if nothing is due.
+    fn remove_due(&mut self) -> Option<usize> {
         let reading = self.reading;
         let databases = self.keyspace.active_databases().iter();
-        let ripe = databases
-            .map(|&db| usize::from(db))
-            .find(|&db| self.keyspace.db(db).index.ripe_len() > 0);
-        let Some(db) = ripe else {
-            return 0;
-        };
+        let mut both = databases.flat_map(|&db| [Filed::Keys, Filed::Members].map(|of| (db, of)));
+        let (db, what) = both.find(|(db, what)| {
+            let db = self.keyspace.db(usize::from(*db));
+            db.index_of(*what).ripe_len() > 0
+        })?;
+        let (db, drawn) = (usize::from(db), &mut Vec::new());
+        if what == Filed::Members {
+            self.keyspace
+                .expire_members_round(db, &reading, COLLECTIONS_DRAWN, drawn);
+            return Some(0);
+        }
         let round = self
             .keyspace
-            .expire_round(db, &reading, DUE_DRAWN, 0, &mut Vec::new());
-        round.removed
+            .expire_round(db, &reading, DUE_DRAWN, 0, drawn);
+        Some(round.removed)
     }
 
     /// Sums up what is used, and makes room for a slice.
@@ -197,13 +215,12 @@ impl Engine {
             Ordering::Equal => until_us,
             Ordering::Greater => until_us.max(self.reading.monotonic_us.saturating_add(effort.us)),
         };
-        let ledger = self.ledger();
-        self.memory_limit.other_bytes = ledger.sum() - ledger.entries - ledger.graveyard;
+        self.sum_up_others();
         while self.excess_bytes() > 0 && !self.keyspace.is_frozen {
-            let gone = self.evict_some(EVICTED_PER_STEP);
+            let is_over = self.evict_some(EVICTED_PER_STEP);
             self.publish_changes();
             self.reading = clock.read();
-            if gone == 0 || self.reading.monotonic_us >= until_us {
+            if is_over || self.reading.monotonic_us >= until_us {
                 break;
             }
         }
