@@ -30,6 +30,8 @@ mod draws;
 mod effects;
 #[path = "main/entries.rs"]
 mod entries;
+#[path = "main/evicting.rs"]
+mod evicting;
 #[path = "main/eviction.rs"]
 mod eviction;
 #[path = "main/expiry.rs"]
