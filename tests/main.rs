@@ -40,6 +40,8 @@ mod expiry;
 mod faults;
 #[path = "main/fill.rs"]
 mod fill;
+#[path = "main/flavours.rs"]
+mod flavours;
 #[path = "main/geo.rs"]
 mod geo;
 #[path = "main/hash_fields.rs"]
