@@ -15,7 +15,7 @@ use mayfly::clock::{Clock, Source, SystemClock};
 use mayfly::command::server::config::read_included;
 use mayfly::config::{self, Config, ExpireClock};
 use mayfly::engine::{Engine, memory};
-use mayfly::server::{Server, listener, logging};
+use mayfly::server::{Server, listener, logging, machine};
 use mayfly::snapshot::loader;
 use mayfly::snapshot::storage::{Disk, Storage};
 use rand::TryRng;
@@ -249,7 +249,13 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         system.release().to_string_lossy(),
         system.machine().to_string_lossy()
     );
+    engine.identity.memory_bytes = machine::memory_bytes();
     mayfly::command::server::config::apply_all(&mut engine);
+    if engine.config.maxmemory.is_share() {
+        let (limit, of) = (engine.memory_limit_bytes(), engine.identity.memory_bytes);
+        let share = engine.config.maxmemory;
+        log::info!("maxmemory {share} is {limit} bytes, of {of} that this process may use");
+    }
     let signals = take_signals().map_err(|error| format!("signals: {error}"))?;
     banner(&engine.config);
     for fault in memory::build_faults() {

@@ -32,6 +32,8 @@ mod draws;
 mod effects;
 #[path = "main/entries.rs"]
 mod entries;
+#[path = "main/evicting.rs"]
+mod evicting;
 #[path = "main/eviction.rs"]
 mod eviction;
 #[path = "main/expiry.rs"]
@@ -40,6 +42,8 @@ mod expiry;
 mod faults;
 #[path = "main/fill.rs"]
 mod fill;
+#[path = "main/flavours.rs"]
+mod flavours;
 #[path = "main/geo.rs"]
 mod geo;
 #[path = "main/hash_fields.rs"]

@@ -1001,6 +1001,7 @@ fn wait(timeout_ms: u64, nothing: Nothing) -> Wait {
         wants_loss: false,
         timeout_ms,
         nothing,
+        retry_ms: None,
     }
 }
 

@@ -24,8 +24,6 @@ enum Shape {
     Integer(i64, i64),
     /// Bytes, at least so many; -1 may stand for no limit where the least is below 0.
     Memory(i64),
-    /// Bytes, or a share of a memory limit with a percent sign.
-    MemoryOrPercent,
     Choice(&'static [&'static str]),
     /// One word of any bytes.
     Text,
@@ -61,7 +59,6 @@ impl Accepted {
             Integer(min, i64::MAX) => format!("{min} or more"),
             Integer(min, max) => format!("{min} to {max}"),
             Memory(_) => "BYTES".to_string(),
-            MemoryOrPercent => "BYTES or PERCENT%".to_string(),
             Choice(names) => names.join("|"),
             Text => "TEXT".to_string(),
             Words => "WORD ...".to_string(),
@@ -86,12 +83,6 @@ impl Accepted {
             Integer(min, max) => integer::<i64>(args, min, max)?.to_string(),
             Memory(min) if min < 0 && one(args)? == "-1" => "-1".to_string(),
             Memory(min) => memory(args, min.max(0).unsigned_abs())?.to_string(),
-            MemoryOrPercent => match one(args)?.strip_suffix('%') {
-                Some(share) if share.parse().is_ok_and(|share: u8| share <= 100) => {
-                    format!("{share}%")
-                }
-                _ => memory(args, 0)?.to_string(),
-            },
             Choice(names) => {
                 let rows: Vec<(&str, &str)> = names.iter().map(|name| (*name, *name)).collect();
                 choice(args, &rows)?.to_string()
@@ -182,7 +173,6 @@ const HOUSEKEEPING: &str = "housekeeping looks after all clients each time, `hz`
 const IMPORT: &str = "expiry cannot be suspended for an import";
 const LISTS: &str = "lists are not compressed";
 const LOGGING: &str = "the log goes to a file or the standard output, in one form";
-const MEMORY: &str = "there is no memory limit yet";
 const MODULES: &str = "there are no modules";
 const NO_VECTORS: &str = "there are no vector sets";
 const ONE_THREAD: &str = "Mayfly serves all clients on one thread";
@@ -581,14 +571,6 @@ pub const ACCEPTED: &[Accepted] = &[
         Integer(1, 1000),
         "1",
         TLS,
-    ),
-    row("maxmemory-clients", Mutable, MemoryOrPercent, "0", MEMORY),
-    row(
-        "maxmemory-eviction-tenacity",
-        Mutable,
-        Integer(0, 100),
-        "10",
-        MEMORY,
     ),
     row(
         "min-replicas-max-lag",

@@ -144,8 +144,12 @@ pub struct Config {
     pub expire_lag_ms_max: u32,
     /// Which event a deadline in the past sends.
     pub expire_past_event: PastEvent,
-    /// Memory from which on keys give way, in bytes; 0 for no limit.
-    pub maxmemory_bytes: u64,
+    /// Memory from which on keys give way; 0 for no limit. A share is one of the memory that this
+    /// process may use.
+    pub maxmemory: MemorySize,
+    /// Memory of all clients together from which on the largest are closed; 0 for no limit. A share
+    /// is one of `maxmemory`.
+    pub clients_memory: MemorySize,
     /// Which keys do.
     pub maxmemory_policy: EvictionPolicy,
     /// How many are drawn to find one.
@@ -162,6 +166,8 @@ pub struct Config {
     pub active_defrag_cycle_min: u32,
     /// The largest.
     pub active_defrag_cycle_max: u32,
+    /// For how long one command may evict: 10 is 500 microseconds, 100 is without end.
+    pub eviction_tenacity: u32,
     /// How slowly a count of uses grows.
     pub lfu_log_factor: u32,
     /// After how many minutes it falls by one, 0 for never.
@@ -237,7 +243,8 @@ impl Default for Config {
             expire_clock: ExpireClock::Monotonic,
             expire_lag_ms_max: 100,
             expire_past_event: PastEvent::Del,
-            maxmemory_bytes: 0,
+            maxmemory: MemorySize::ZERO,
+            clients_memory: MemorySize::ZERO,
             maxmemory_policy: EvictionPolicy::NoEviction,
             maxmemory_samples: 5,
             activedefrag: true,
@@ -246,6 +253,7 @@ impl Default for Config {
             active_defrag_threshold_upper: 100,
             active_defrag_cycle_min: 1,
             active_defrag_cycle_max: 10,
+            eviction_tenacity: 10,
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             expired_event_stream: None,

@@ -81,6 +81,25 @@ pub(super) fn memory_up_to(args: &[Vec<u8>], min: u64, max: u64) -> Result<u64, 
         .ok_or_else(|| format!("argument must be between {min} and {max} inclusive"))
 }
 
+/// Bytes, or a share with a percent sign; a share of nothing is 0.
+pub(super) fn memory_or_percent(args: &[Vec<u8>]) -> Result<MemorySize, String> {
+    const WRONG: &str = "argument must be a memory or percent value";
+    let value = one(args)?;
+    let Some(share) = value.strip_suffix('%') else {
+        let bytes = memory_bytes(value).ok_or(WRONG)?;
+        let bytes = i64::try_from(bytes).map_err(|_| WRONG)?;
+        return Ok(MemorySize::Bytes(bytes as u64));
+    };
+    if share.is_empty() || !share.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(WRONG.to_string());
+    }
+    match share.parse() {
+        Ok(0) => Ok(MemorySize::ZERO),
+        Ok(percent) if percent <= 100 => Ok(MemorySize::Percent(percent)),
+        _ => Err("percentage argument must be less or equal to 100".to_string()),
+    }
+}
+
 pub(super) fn lookup<T: Copy>(args: &[Vec<u8>], table: &[(&str, T)]) -> Result<Option<T>, String> {
     let value = one(args)?;
     let row = table

@@ -126,6 +126,11 @@ fn values_are_accepted_and_shown_as_redis_does() {
         ("notify-keyspace-events", "g$lshzxetE", "g$lshzxetE"),
         ("appendonly", "NO", "no"),
         ("maxmemory", "0mb", "0"),
+        ("maxmemory", "0%", "0"),
+        ("maxmemory", "050%", "50%"),
+        ("maxmemory", "100%", "100%"),
+        ("maxmemory-clients", "1%", "1%"),
+        ("maxmemory-clients", "12mb", "12582912"),
         (
             "client-output-buffer-limit",
             "REPLICA 1kb 2k +3 pubsub 1gb 1g 5",
@@ -143,6 +148,8 @@ fn values_are_accepted_and_shown_as_redis_does() {
 fn config_set_refuses_in_the_words_of_redis() {
     let not_integer = "argument couldn't be parsed into an integer";
     let not_memory = "argument must be a memory value";
+    let not_memory_or_share = "argument must be a memory or percent value";
+    let above_all = "percentage argument must be less or equal to 100";
     let is_immutable = "can't set immutable config";
     let is_protected = "can't set protected config";
     let event_class = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
@@ -191,6 +198,16 @@ fn config_set_refuses_in_the_words_of_redis() {
             "99999999999999999999999999999999999999999gb",
             "argument must be between 1048576 and 536870912 inclusive",
         ),
+        ("maxmemory", "101%", above_all),
+        ("maxmemory", "99999999999%", above_all),
+        ("maxmemory", "-1%", not_memory_or_share),
+        ("maxmemory", "5.5%", not_memory_or_share),
+        ("maxmemory", "%", not_memory_or_share),
+        ("maxmemory", "50%%", not_memory_or_share),
+        ("maxmemory", "-1", not_memory_or_share),
+        ("maxmemory-clients", "101%", above_all),
+        ("maxmemory-clients", "1e3", not_memory_or_share),
+        ("maxmemory", "", not_memory_or_share),
         ("save", "3600", "Invalid save parameters"),
         ("save", "0 1", "Invalid save parameters"),
         ("save", "1 -1", "Invalid save parameters"),
@@ -651,11 +668,6 @@ fn settings_without_effect_are_kept_and_warned_of_once_per_reason() {
         (
             "stream-node-max-bytes",
             "1q",
-            "argument must be a memory value",
-        ),
-        (
-            "maxmemory-clients",
-            "101%",
             "argument must be a memory value",
         ),
         (

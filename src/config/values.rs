@@ -1,5 +1,7 @@
 //! The typed values that settings have, and how each is written.
 
+use std::fmt;
+
 /// Position of ordinary clients in [`Config::output_limits`](super::Config::output_limits).
 pub const OUTPUT_NORMAL: usize = 0;
 /// Position of replicas in [`Config::output_limits`](super::Config::output_limits).
@@ -44,9 +46,11 @@ pub enum EvictionPolicy {
     NoEviction,
     AllkeysLru,
     AllkeysLfu,
+    AllkeysLrm,
     AllkeysRandom,
     VolatileLru,
     VolatileLfu,
+    VolatileLrm,
     VolatileRandom,
     VolatileTtl,
 }
@@ -60,12 +64,20 @@ impl EvictionPolicy {
         )
     }
 
-    /// Whether keys without a deadline stay.
-    pub fn is_volatile(self) -> bool {
-        use EvictionPolicy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
+    /// Whether only writes count as uses.
+    pub fn dates_writes(self) -> bool {
         matches!(
             self,
-            VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl
+            EvictionPolicy::AllkeysLrm | EvictionPolicy::VolatileLrm
+        )
+    }
+
+    /// Whether keys without a deadline stay.
+    pub fn is_volatile(self) -> bool {
+        use EvictionPolicy::{VolatileLfu, VolatileLrm, VolatileLru, VolatileRandom, VolatileTtl};
+        matches!(
+            self,
+            VolatileLru | VolatileLfu | VolatileLrm | VolatileRandom | VolatileTtl
         )
     }
 }
@@ -76,11 +88,51 @@ pub(super) const EVICTION_POLICIES: &[(&str, EvictionPolicy)] = &[
     ("volatile-lfu", EvictionPolicy::VolatileLfu),
     ("volatile-random", EvictionPolicy::VolatileRandom),
     ("volatile-ttl", EvictionPolicy::VolatileTtl),
+    ("volatile-lrm", EvictionPolicy::VolatileLrm),
     ("allkeys-lru", EvictionPolicy::AllkeysLru),
     ("allkeys-lfu", EvictionPolicy::AllkeysLfu),
     ("allkeys-random", EvictionPolicy::AllkeysRandom),
+    ("allkeys-lrm", EvictionPolicy::AllkeysLrm),
     ("noeviction", EvictionPolicy::NoEviction),
 ];
+
+/// An amount of memory, or a share of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemorySize {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of something that is told where it is used.
+    Percent(u8),
+}
+
+impl MemorySize {
+    /// No bytes: mostly no limit.
+    pub const ZERO: MemorySize = MemorySize::Bytes(0);
+
+    /// In bytes, if a share is one of so many.
+    pub fn bytes_of(self, whole_bytes: u64) -> u64 {
+        match self {
+            MemorySize::Bytes(bytes) => bytes,
+            MemorySize::Percent(percent) => {
+                (u128::from(whole_bytes) * u128::from(percent) / 100) as u64
+            }
+        }
+    }
+
+    /// Whether it is a share.
+    pub fn is_share(self) -> bool {
+        matches!(self, MemorySize::Percent(_))
+    }
+}
+
+impl fmt::Display for MemorySize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemorySize::Bytes(bytes) => write!(f, "{bytes}"),
+            MemorySize::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
 
 /// A stream that gets an entry for all that expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,6 +281,9 @@ impl NotifyFlags {
     pub const OVERWRITTEN: Self = Self(1 << 14);
     /// `c`: a key changed its type; not in `A`.
     pub const TYPE_CHANGED: Self = Self(1 << 15);
+    /// No letter asks for it: pending entries of a stream were delivered at another time, which
+    /// concerns clients that wait for idle ones, and nobody else.
+    pub const REDELIVERED: Self = Self(1 << 16);
     /// `A`: g, $, l, s, h, z, x, e, t and d.
     pub const ALL: Self = Self(0b1_0111_1111_1100);
 

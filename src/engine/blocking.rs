@@ -14,8 +14,11 @@
 //! Whoever begins to wait draws a ticket; queues and timeouts are ordered by tickets, so that
 //! joining and leaving cost the same however many others wait for the key.
 //!
+//! A command may also ask to try again after some time ([`Wait::retry_ms`]): then what it waits for
+//! will be there though nothing changes, as entries of a stream become idle.
+//!
 //! Invariants: a session has [`Session::blocked`] iff it is in the queue of each of its keys, and
-//! among the timeouts if it has one. Nobody blocks inside EXEC.
+//! among the timeouts and the retries if it has one. Nobody blocks inside EXEC.
 //!
 //! Not here: what the commands do (`command`), which runs them (`command::dispatch`).
 //!
@@ -38,6 +41,8 @@ pub struct Blocked {
     ticket: Ticket,
     /// When it gives up, in microseconds of monotonic time.
     until_us: Option<u64>,
+    /// When it tries again though no key has changed.
+    retry_us: Option<u64>,
     wait: Wait,
     /// What the wait takes of memory.
     pub bytes: usize,
@@ -73,6 +78,8 @@ pub struct Wait {
     pub timeout_ms: u64,
     /// What it is told inside EXEC, where nobody waits.
     pub nothing: Nothing,
+    /// After how many ms it tries again though no key has changed.
+    pub retry_ms: Option<u64>,
 }
 
 /// How a command says that it got nothing.
@@ -103,6 +110,8 @@ pub struct Blocking {
     dbs: BTreeMap<u16, BTreeMap<Box<[u8]>, Waiting>>,
     /// Clients by the end of their wait; those with the same end in order of arrival.
     timeouts: BTreeMap<(u64, Ticket), SessionKey>,
+    /// Clients by the time at which they try again by themselves.
+    retries: BTreeMap<(u64, Ticket), SessionKey>,
     /// Keys that have changed and are waited for, in order.
     ready: VecDeque<(u16, Box<[u8]>)>,
     /// The ticket drawn last.
@@ -210,11 +219,29 @@ impl Blocking {
         (ticket, own)
     }
 
+    /// Sets when a client tries again by itself: it was to do so then, and does so now.
+    fn put_off(
+        &mut self,
+        (old_us, new_us): (Option<u64>, Option<u64>),
+        ticket: Ticket,
+        session: SessionKey,
+    ) {
+        if let Some(old_us) = old_us {
+            self.retries.remove(&(old_us, ticket));
+        }
+        if let Some(new_us) = new_us {
+            self.retries.insert((new_us, ticket), session);
+        }
+    }
+
     fn remove(&mut self, blocked: &Blocked) {
         self.clients -= 1;
         self.wanting_loss -= usize::from(blocked.wait.wants_loss);
         if let Some(until_us) = blocked.until_us {
             self.timeouts.remove(&(until_us, blocked.ticket));
+        }
+        if let Some(retry_us) = blocked.retry_us {
+            self.retries.remove(&(retry_us, blocked.ticket));
         }
         let Some(names) = self.dbs.get_mut(&blocked.db) else {
             return;
@@ -235,7 +262,7 @@ impl Blocking {
 
 impl Engine {
     /// Makes a client wait for any of the keys of a database. One that waits already and was only
-    /// trying again keeps its place and its time.
+    /// trying again keeps its place and its time, but for when it tries again by itself.
     pub fn block<'k>(
         &mut self,
         (session_key, db): (SessionKey, usize),
@@ -244,16 +271,23 @@ impl Engine {
         wait: Wait,
     ) {
         let session = &mut self.sessions[session_key];
+        let now_us = self.reading.monotonic_us;
+        let retry_ms = wait.retry_ms;
+        let retry_us = retry_ms.map(|ms| now_us.saturating_add(ms.saturating_mul(1000)));
         if let Some(blocked) = &mut session.blocked {
             blocked.request = request;
-            return;
+            let old_us = std::mem::replace(&mut blocked.retry_us, retry_us);
+            let ticket = blocked.ticket;
+            return self
+                .blocking
+                .put_off((old_us, retry_us), ticket, session_key);
         }
         let db = db as u16;
-        let now_us = self.reading.monotonic_us;
         let timeout_us = wait.timeout_ms.saturating_mul(1000);
         let until_us = (timeout_us > 0).then(|| now_us.saturating_add(timeout_us));
         let (ticket, keys) = self.blocking.add(session_key, db, keys, until_us);
         self.blocking.wanting_loss += usize::from(wait.wants_loss);
+        self.blocking.put_off((None, retry_us), ticket, session_key);
         session.blocked = Some(Box::new(Blocked {
             bytes: wait_bytes(&request, &keys),
             request,
@@ -261,6 +295,7 @@ impl Engine {
             db,
             ticket,
             until_us,
+            retry_us,
             wait,
             is_silent: matches!(session.replies, Replies::Off | Replies::SkipThis),
         }));
@@ -328,10 +363,29 @@ impl Engine {
         }
     }
 
-    /// How long until the first client gives up, in ms; never too short.
+    /// Makes ready the keys of those who try again by themselves now.
+    pub fn retry_waits(&mut self) {
+        while let Some((&(retry_us, ticket), &session_key)) =
+            self.blocking.retries.first_key_value()
+            && retry_us <= self.reading.monotonic_us
+        {
+            self.blocking.retries.remove(&(retry_us, ticket));
+            if let Some(blocked) = &mut self.sessions[session_key].blocked {
+                blocked.retry_us = None;
+                // It looks at all its keys.
+                if let Some(key) = blocked.keys.first() {
+                    self.blocking.note_change(blocked.db, key);
+                }
+            }
+        }
+    }
+
+    /// How long until the first client gives up or tries again by itself, in ms; never too short.
     pub fn next_timeout_ms(&self) -> Option<u64> {
-        let (&(until_us, _), _) = self.blocking.timeouts.first_key_value()?;
-        let left_us = until_us.saturating_sub(self.reading.monotonic_us);
+        let ends = [&self.blocking.timeouts, &self.blocking.retries];
+        let firsts = ends.into_iter().filter_map(BTreeMap::first_key_value);
+        let (first_us, _) = firsts.map(|(key, _)| *key).min()?;
+        let left_us = first_us.saturating_sub(self.reading.monotonic_us);
         Some(left_us.div_ceil(1000))
     }
 }

@@ -162,7 +162,9 @@ impl Engine {
         {
             self.end_pause();
         }
+        self.evict_clients();
         self.end_waits();
+        self.retry_waits();
         if now_ms >= self.jobs.housekept_ms + self.housekeeping_ms() {
             self.jobs.housekept_ms = now_ms;
             self.housekeep(now_ms);
@@ -330,7 +332,7 @@ impl Engine {
     fn look_after_clients(&mut self, now_ms: u64) {
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
         let (mut late, mut owed) = (Vec::new(), Vec::new());
-        let mut shrunk = 0;
+        let mut shrunk = Vec::new();
         self.has_spare_buffers = false;
         for (key, session) in &mut self.sessions {
             if is_idle_too_long(session, now_ms, timeout_ms) {
@@ -340,14 +342,15 @@ impl Engine {
             }
             if session.spare_bytes() >= SPARE_BYTES_MIN {
                 let is_silent = now_ms.saturating_sub(session.active_ms) >= BUFFERS_KEPT_MS;
-                if is_silent && shrunk < SHRUNK_PER_HOUSEKEEPING {
-                    shrunk += 1;
+                if is_silent && shrunk.len() < SHRUNK_PER_HOUSEKEEPING {
+                    shrunk.push(key);
                     session.shrink();
                 } else {
                     self.has_spare_buffers = true;
                 }
             }
         }
+        shrunk.into_iter().for_each(|key| self.count_client(key));
         self.has_backlog = !owed.is_empty();
         late.into_iter()
             .for_each(|key| self.close(key, Closing::Now));
@@ -370,6 +373,7 @@ impl Engine {
             self.has_backlog = true;
             self.check_output_limit(key);
         }
+        self.count_client(key);
     }
 
     /// How long the loop may sleep, in ms: until a bucket of the index ends, a pause ends, or

@@ -58,9 +58,10 @@ impl Ledger {
 }
 
 impl Engine {
-    /// What everything takes now. Asks every database, every client and every library once.
+    /// What everything takes now. Asks every database that holds anything, every client and every
+    /// library once.
     pub fn ledger(&self) -> Ledger {
-        let over_dbs = |bytes: fn(&Db) -> usize| self.keyspace.all_databases().map(bytes).sum();
+        let over_dbs = |bytes: fn(&Db) -> usize| self.keyspace.kept_databases().map(bytes).sum();
         let sessions = self.sessions.iter();
         let waiting = self.jobs.persistence.waiting_bytes();
         Ledger {

@@ -99,6 +99,8 @@ pub struct Metrics {
     pub query_buffer_disconnections: u64,
     /// Clients closed for too much output.
     pub output_buffer_disconnections: u64,
+    /// Clients closed because all together took too much.
+    pub clients_evicted: u64,
     /// Largest input buffer seen.
     pub input_buffer_max: usize,
     /// Largest output buffer seen.

@@ -16,6 +16,7 @@
 //! Not here: what a command does (`command`), sockets (`server`).
 
 pub mod blocking;
+pub mod client_memory;
 pub mod defrag;
 pub mod eviction;
 pub mod huge_pages;
@@ -47,6 +48,7 @@ use crate::resp::request::Limits;
 use crate::store::Keyspace;
 use crate::store::change::{Changes, Event};
 use blocking::Blocking;
+use client_memory::ClientMemory;
 use eviction::MemoryLimit;
 use jobs::Jobs;
 use metrics::Metrics;
@@ -96,6 +98,9 @@ pub struct Identity {
     pub os: String,
     /// When the process started, monotonic microseconds.
     pub started_us: u64,
+    /// Memory that the process may use, in bytes: the machine's, or that of its container; 0 if
+    /// nobody has said.
+    pub memory_bytes: u64,
     /// Memory the process used before it held any key, in bytes.
     pub startup_bytes: u64,
 }
@@ -120,6 +125,8 @@ pub struct Engine {
     pub metrics: Metrics,
     /// What is known of the memory limit.
     pub memory_limit: MemoryLimit,
+    /// What clients take, if there is a limit for them.
+    pub client_memory: ClientMemory,
     /// Background work.
     pub jobs: Jobs,
     /// CLIENT PAUSE.
@@ -181,6 +188,7 @@ impl Engine {
             blocking: Blocking::default(),
             metrics: Metrics::default(),
             memory_limit: MemoryLimit::default(),
+            client_memory: ClientMemory::default(),
             jobs: Jobs::new(&config, &reading),
             pause: None,
             ready: VecDeque::new(),
@@ -238,6 +246,8 @@ impl Engine {
             subscribed_bytes: 0,
             replies: Replies::On,
             is_no_touch: false,
+            is_no_evict: false,
+            counted: None,
             closing: Closing::No,
             last_command: session::ROW_UNKNOWN,
             bytes_in: 0,
@@ -247,6 +257,7 @@ impl Engine {
         self.metrics.connections_received += 1;
         let key = self.sessions.insert(session);
         self.limit_output(key);
+        self.count_client(key);
         key
     }
 
@@ -258,6 +269,7 @@ impl Engine {
         self.unwatch(key);
         self.unblock(key);
         self.unsubscribe_all(key);
+        self.uncount_client(key);
         self.sessions.remove(key);
         self.ready.retain(|&other| other != key);
         self.unflushed.retain(|&other| other != key);
@@ -278,6 +290,8 @@ impl Engine {
         if self.check_input_limit(key) {
             self.make_ready(key);
         }
+        self.count_client(key);
+        self.evict_clients();
     }
 
     /// Parses what a client has sent, unless it is held: what it sends meanwhile is kept as it
@@ -326,6 +340,7 @@ impl Engine {
             self.unwatch(key);
             self.unblock(key);
             self.unsubscribe_all(key);
+            self.uncount_client(key);
         }
         let session = &mut self.sessions[key];
         if session.closing == Closing::No {
@@ -373,6 +388,7 @@ impl Engine {
         if session.output.has_dropped() {
             self.check_output_limit(key);
         }
+        self.count_client(key);
     }
 
     /// Reads the clock, unless time stands still.
@@ -434,11 +450,11 @@ impl Engine {
             let class = change.event.class;
             let is_change = class & (NotifyFlags::KEY_MISS.0 | NotifyFlags::NEW.0) == 0
                 && change.event != Event::SOFT_EXPIRED;
-            if is_change {
+            if is_change && change.event != Event::REDELIVERED {
                 self.touch_watched(change.db, change.event, key);
-                if !self.blocking.is_empty() {
-                    self.blocking.note_change(change.db, key);
-                }
+            }
+            if is_change && !self.blocking.is_empty() {
+                self.blocking.note_change(change.db, key);
             }
             if flags & change.event.class != 0 {
                 self.notify(flags, change, key);

@@ -212,6 +212,7 @@ impl Engine {
             } else {
                 reply.output().push_shared(message.body.clone());
             }
+            self.count_client(listener);
         }
         listeners.len()
     }

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use super::blocking::Blocked;
+use super::client_memory::Counted;
 use crate::config::{OUTPUT_NORMAL, OUTPUT_PUBSUB};
 use crate::resp::output::Output;
 use crate::resp::reply::Protocol;
@@ -502,6 +503,10 @@ pub struct Session {
     pub replies: Replies,
     /// CLIENT NO-TOUCH.
     pub is_no_touch: bool,
+    /// CLIENT NO-EVICT.
+    pub is_no_evict: bool,
+    /// How it was counted, if there is a limit on what clients take together.
+    pub counted: Option<Counted>,
     /// Whether and how it is being closed.
     pub closing: Closing,
     /// Row number of the last command, for CLIENT LIST; [`ROW_UNKNOWN`] if there was none.

@@ -22,6 +22,7 @@
 pub mod connection;
 pub mod listener;
 pub mod logging;
+pub mod machine;
 
 use std::cell::RefCell;
 use std::io;
@@ -117,7 +118,7 @@ impl<'a> Server<'a> {
         let mut events = Events::with_capacity(EVENTS_PER_POLL);
         shell.tell_ready(engine);
         // With all that a server has that holds nothing; a snapshot is loaded in the loop.
-        engine.identity.startup_bytes = memory::figures().allocated;
+        engine.identity.startup_bytes = memory::startup_bytes();
         loop {
             let timeout = shell.timeout(engine);
             match shell.poll.poll(&mut events, timeout) {

@@ -87,6 +87,7 @@ events! {
     XTRIM STREAM "xtrim";
     XDEL STREAM "xdel";
     XSETID STREAM "xsetid";
+    REDELIVERED REDELIVERED "redelivered";
     XGROUP_CREATE STREAM "xgroup-create";
     XGROUP_SETID STREAM "xgroup-setid";
     XGROUP_DESTROY STREAM "xgroup-destroy";

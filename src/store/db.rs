@@ -89,6 +89,12 @@ impl Db {
         }
     }
 
+    /// Bytes of its table and of its indexes, without entries.
+    pub fn allocated_bytes(&self) -> usize {
+        let indexes = self.index.allocated_bytes() + self.members.allocated_bytes();
+        self.table.allocated_bytes() + indexes
+    }
+
     fn unfile(&mut self, slot: &Slot) {
         if let Some((filing, item)) = slot.filed() {
             self.index.remove(item, filing);

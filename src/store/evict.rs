@@ -1,9 +1,10 @@
 //! Which key gives way when memory is full.
 //!
-//! Of the policies by use (LRU, LFU) some keys are drawn at random, and the best of them join a
-//! pool of those drawn before, of which the one goes that was used longest ago, or most seldom. So
-//! each draw adds to what is known, and few draws come close to the true order (the approximation
-//! that Redis made known). What is due is not looked for here: it has gone before.
+//! Of the policies by use (LRU, LFU, and LRM, for which only writes are uses) some keys are drawn
+//! at random, and the best of them join a pool of those drawn before, of which the one goes that
+//! was used longest ago, or most seldom. So each draw adds to what is known, and few draws come
+//! close to the true order (the approximation that Redis made known). What is due is not looked for
+//! here: it has gone before.
 //!
 //! A count of uses is logarithmic and decays: eight bits of a count, eight of the minute in which
 //! it last decayed, in the place of the access clock. A use adds one with a chance of one in
@@ -41,6 +42,8 @@ struct Candidate {
 pub struct Eviction {
     /// Uses are counted, and not only dated.
     pub(super) counts_uses: bool,
+    /// Only writes are uses, and dated.
+    pub(super) dates_writes: bool,
     log_factor: u32,
     decay_minutes: u32,
     /// In ascending order of their scores.
@@ -52,6 +55,7 @@ impl Eviction {
     /// minutes it falls by one; 0 for never.
     pub fn configure(&mut self, policy: EvictionPolicy, log_factor: u32, decay_minutes: u32) {
         self.counts_uses = policy.counts_uses();
+        self.dates_writes = policy.dates_writes();
         (self.log_factor, self.decay_minutes) = (log_factor, decay_minutes);
         self.pool.clear();
     }
@@ -116,14 +120,21 @@ impl Keyspace {
     pub fn evict(&mut self, policy: EvictionPolicy, samples: usize, reading: &Reading) -> bool {
         let victim = match policy {
             EvictionPolicy::NoEviction => None,
-            EvictionPolicy::AllkeysRandom => self.draw_key(),
+            EvictionPolicy::AllkeysRandom => None,
             EvictionPolicy::VolatileRandom => self.draw_volatile(1).pop(),
-            EvictionPolicy::VolatileTtl => self.soonest(),
+            EvictionPolicy::VolatileTtl => None,
             _ => self.least_used(policy, samples, reading),
         };
+        // Where few places of many are taken, draws may find none; but there may be one.
+        let victim = victim.or_else(|| match policy {
+            EvictionPolicy::NoEviction => None,
+            _ if policy.is_volatile() => self.soonest(),
+            _ => self.draw_key(),
+        });
         let Some((db, hash)) = victim else {
             return false;
         };
+        self.schedule.note(db);
         let Keyspace {
             dbs,
             cut,
@@ -148,14 +159,16 @@ impl Keyspace {
 
     /// A database, drawn with the chance of its share of `len`.
     fn draw_database(&mut self, len: fn(&super::db::Db) -> usize) -> Option<usize> {
-        let all: usize = self.dbs.iter().map(len).sum();
+        let all: usize = self.used_databases().map(len).sum();
         if all == 0 {
             return None;
         }
         let mut left = self.rng.random_range(0..all);
-        self.dbs.iter().position(|db| {
-            let is_it = left < len(db);
-            left = left.saturating_sub(len(db));
+        let mut used = self.schedule.used().iter().map(|&db| usize::from(db));
+        used.find(|&db| {
+            let len = len(&self.dbs[db]);
+            let is_it = left < len;
+            left = left.saturating_sub(len);
             is_it
         })
     }
@@ -180,7 +193,9 @@ impl Keyspace {
     /// A key with the soonest deadline, to the width of a bucket of many.
     fn soonest(&self) -> Option<(usize, u64)> {
         let mut best: Option<(UnixMillis, usize, u64)> = None;
-        for (db, database) in self.dbs.iter().enumerate() {
+        for &db in self.schedule.used() {
+            let db = usize::from(db);
+            let database = &self.dbs[db];
             let Some(bucket) = database.index.soonest().next() else {
                 continue;
             };

@@ -47,11 +47,13 @@ impl Keyspace {
 
     /// Lets go of the active databases that have nothing to do before a later moment.
     pub fn settle_schedule(&mut self) {
-        let Keyspace { dbs, schedule, .. } = self;
+        let mut schedule = std::mem::take(&mut self.schedule);
         schedule.settle(|number| {
             let number = usize::from(number);
-            dbs[number].next_wakeup(number)
+            let db = &self.dbs[number];
+            (db.next_wakeup(number), self.is_blank(db))
         });
+        self.schedule = schedule;
     }
 
     /// The earliest moment at which an active database has something to do.

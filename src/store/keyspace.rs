@@ -79,6 +79,8 @@ pub struct Keyspace {
     /// Where the databases of the cut are now, by their numbers at the cut.
     pub(super) cut_places: Vec<CutPlace>,
     pub(super) schedule: Schedule,
+    /// Bytes that a database takes which never held anything.
+    blank_bytes: usize,
     pub(super) placement: Placement,
     pub(super) rng: SmallRng,
     /// What happened since it was last read.
@@ -131,7 +133,9 @@ impl Keyspace {
     /// `dbs` empty databases; `now` is the instant the index starts at.
     pub fn new(dbs: usize, now: UnixMillis, mut rng: SmallRng) -> Keyspace {
         let placement = Placement::new(&mut rng);
+        let blank = Db::new(Table::new(placement), now);
         Keyspace {
+            blank_bytes: blank.allocated_bytes(),
             dbs: (0..dbs)
                 .map(|_| Db::new(Table::new(placement), now))
                 .collect(),
@@ -182,6 +186,22 @@ impl Keyspace {
     /// One database, as it is, dead keys included.
     pub fn db(&self, db: usize) -> &Db {
         &self.dbs[db]
+    }
+
+    /// Whether a database is as if it had never held anything.
+    pub(super) fn is_blank(&self, db: &Db) -> bool {
+        db.table.is_empty() && db.allocated_bytes() <= self.blank_bytes
+    }
+
+    /// The databases that hold anything, and maybe others, in no order.
+    pub fn used_databases(&self) -> impl Iterator<Item = &Db> {
+        let used = self.schedule.used().iter();
+        used.map(|&db| &self.dbs[usize::from(db)])
+    }
+
+    /// The same with those that were flushed but are still to be saved.
+    pub fn kept_databases(&self) -> impl Iterator<Item = &Db> {
+        self.used_databases().chain(&self.retired)
     }
 
     /// All databases, those included that were flushed but are still to be saved.
@@ -486,6 +506,9 @@ impl Keyspace {
             self.changes.record_overwrite(to_db, to.1, old, new);
         }
         self.note_written(to.0, to.1);
+        if self.eviction.dates_writes {
+            self.live(to.0, reading).date_write(to.1);
+        }
         true
     }
 
@@ -543,7 +566,8 @@ impl Keyspace {
         self.graveyard.check();
         self.cut.check();
         for (number, db) in self.dbs.iter().enumerate() {
-            self.schedule.check(number, db.next_wakeup(number));
+            let next = db.next_wakeup(number);
+            self.schedule.check(number, next, self.is_blank(db));
         }
     }
 }

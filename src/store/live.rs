@@ -193,7 +193,7 @@ impl Live<'_> {
     pub(super) fn touch(&self, slot: &Slot) {
         if self.space.eviction.counts_uses {
             self.count_use(slot);
-        } else {
+        } else if !self.space.eviction.dates_writes {
             slot.set_clock(self.clock());
         }
         if slot.slide(self.reading.now) && self.is_followed() {
@@ -374,14 +374,31 @@ impl Live<'_> {
     pub fn changed_by(&mut self, event: Event, key: &[u8], elements: usize) {
         self.space.changes.count(elements as u64);
         self.space.changes.record(self.db as u16, event, key);
-        self.space.note_written(self.db, key);
+        self.note_written(key);
     }
 
     /// Counts changes of a key that nobody is told about.
     pub fn changed_silently(&mut self, key: &[u8], changes: usize) {
         if changes > 0 {
             self.space.changes.count(changes as u64);
-            self.space.note_written(self.db, key);
+            self.note_written(key);
+        }
+    }
+
+    #[inline]
+    fn note_written(&mut self, key: &[u8]) {
+        self.space.note_written(self.db, key);
+        if self.space.eviction.dates_writes {
+            self.date_write(key);
+        }
+    }
+
+    /// Sets the clock of a key that was written, where that of a key that was read stays.
+    #[inline(never)]
+    pub(super) fn date_write(&mut self, key: &[u8]) {
+        let hash = self.space.hash(key);
+        if let Some(slot) = self.space.dbs[self.db].table.find(hash, key) {
+            slot.set_clock(self.clock());
         }
     }
 

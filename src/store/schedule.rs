@@ -11,7 +11,11 @@
 //!            wake: `at` has come
 //! ```
 //!
-//! Invariant: a database that is not active has nothing to do before `at`, or ever if it has none.
+//! Beside that it knows the databases that are *used*: all that hold anything, and maybe more. What
+//! asks all databases for something (a sum, a key drawn from all) asks these.
+//!
+//! Invariants: a database that is not active has nothing to do before `at`, or ever if it has none;
+//! one that is not used is blank.
 //!
 //! Not here: what there is to do (`expiry`), when a turn comes (`engine::jobs`).
 
@@ -23,9 +27,12 @@ use crate::clock::UnixMillis;
 const ACTIVE_MAX: usize = 256;
 
 /// All databases of a keyspace, by number.
+#[derive(Default)]
 pub struct Schedule {
     active: Vec<u16>,
     is_active: Vec<bool>,
+    used: Vec<u16>,
+    is_used: Vec<bool>,
     /// When to look at a database; also of an active one, from before it became so.
     at: Vec<Option<UnixMillis>>,
     /// The same in order.
@@ -40,6 +47,8 @@ impl Schedule {
         Schedule {
             active: Vec::new(),
             is_active: vec![false; databases],
+            used: Vec::new(),
+            is_used: vec![false; databases],
             at: vec![None; databases],
             order: BTreeSet::new(),
             now,
@@ -53,8 +62,16 @@ impl Schedule {
         if is_new {
             self.is_active[db] = true;
             self.active.push(db as u16);
+            if !std::mem::replace(&mut self.is_used[db], true) {
+                self.used.push(db as u16);
+            }
         }
         is_new
+    }
+
+    /// The databases that hold anything, and maybe others, in no order.
+    pub fn used(&self) -> &[u16] {
+        &self.used
     }
 
     /// The active databases, in no order.
@@ -77,19 +94,26 @@ impl Schedule {
         }
     }
 
-    /// Lets go of the active databases that have nothing to do now; `next` says when each has.
-    pub fn settle(&mut self, mut next: impl FnMut(u16) -> Option<UnixMillis>) {
+    /// Lets go of the active databases that have nothing to do now: `look` says when each has, and
+    /// whether it is blank.
+    pub fn settle(&mut self, mut look: impl FnMut(u16) -> (Option<UnixMillis>, bool)) {
         let mut active = std::mem::take(&mut self.active);
+        let mut are_fewer_used = false;
         active.retain(|&db| {
-            let at = next(db);
+            let (at, is_blank) = look(db);
             let is_due = at.is_some_and(|at| at <= self.now);
             if !is_due {
                 self.put(db, at);
                 self.is_active[usize::from(db)] = false;
+                self.is_used[usize::from(db)] = !is_blank;
+                are_fewer_used |= is_blank;
             }
             is_due
         });
         self.active = active;
+        if are_fewer_used {
+            self.used.retain(|&db| self.is_used[usize::from(db)]);
+        }
     }
 
     /// When the first of those that are not active has something to do, or earlier.
@@ -97,8 +121,10 @@ impl Schedule {
         self.order.first().map(|&(at, _)| at)
     }
 
-    /// Asserts the invariant for one database: `next` is when it has something to do.
-    pub fn check(&self, db: usize, next: Option<UnixMillis>) {
+    /// Asserts the invariants for one database: `next` is when it has something to do.
+    pub fn check(&self, db: usize, next: Option<UnixMillis>, is_blank: bool) {
+        assert_eq!(self.is_used[db], self.used.contains(&(db as u16)));
+        assert!(self.is_used[db] || is_blank, "database {db}");
         let at = self.at[db];
         assert_eq!(
             at.is_some(),

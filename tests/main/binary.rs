@@ -10,7 +10,7 @@ use std::process::Command;
 use mayfly::clock::{Clock, Source, SystemClock};
 use rustix::process::Signal;
 
-use crate::process::{Server, ask, mayfly, run_to_end, text_of, wait_for};
+use crate::process::{Server, ask, expect, mayfly, run_to_end, text_of, wait_for};
 use crate::sim::TempDir;
 
 #[test]
@@ -424,5 +424,22 @@ fn the_build_tells_whether_it_is_the_one_that_was_measured() {
         let fault = format!("the allocator's option {option} is not");
         assert!(build.contains(&fault), "{build}");
         assert!(server.log().contains(&fault));
+    }
+}
+
+#[test]
+fn what_a_server_took_at_start_is_not_more_than_it_holds_later() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut stream = server.connect();
+    let number = |name: &str| -> u64 { server.info(name).parse().expect("a number") };
+    for _ in 0..4 {
+        for i in 0..3_000 {
+            expect(&mut stream, &format!("setex key{i} 10000 x"), "+OK");
+        }
+        expect(&mut stream, "flushall", "+OK");
+        // What the allocator kept at hand at start comes back as it is used.
+        let (used, startup) = (number("used_memory"), number("used_memory_startup"));
+        assert!(used >= startup, "{used} < {startup}");
     }
 }

@@ -298,3 +298,165 @@ fn what_a_client_watches_and_listens_to_counts() {
     let last = bytes_in_info(&mut sim);
     assert!(last + 70_000 < most, "{most} {last}");
 }
+
+/// A server that closes clients if they take more than a megabyte, but for its own one.
+fn limited() -> Sim {
+    let mut sim = Sim::new();
+    sim.script("client no-evict on => +OK\nconfig set maxmemory-clients 1mb => +OK");
+    sim
+}
+
+/// Sends a part of a request, which stays in the client's buffer.
+fn send(sim: &mut Sim, client: usize, bytes: usize) {
+    sim.engine.feed(client, b"*2\r\n$3\r\nGET\r\n$30000000\r\n");
+    sim.engine.feed(client, &vec![b'x'; bytes]);
+    sim.jobs();
+    sim.engine.check_client_memory();
+}
+
+fn is_closed(sim: &Sim, client: usize) -> bool {
+    sim.engine.sessions[client].closing == Closing::Now
+}
+
+#[test]
+fn the_largest_clients_are_closed_until_the_rest_is_below_the_limit() {
+    let mut sim = limited();
+    sim.expect("config set maxmemory-clients 4mb", "+OK");
+    let clients: Vec<usize> = (0..6).map(|_| sim.connect()).collect();
+    let kibibytes = [40, 90, 130, 180, 250, 300];
+    for (&client, kibibytes) in clients.iter().zip(kibibytes) {
+        send(&mut sim, client, kibibytes * KIBIBYTE);
+    }
+    sim.advance(2_200);
+    assert!(clients.iter().all(|client| !is_closed(&sim, *client)));
+    sim.expect("config set maxmemory-clients 500kb", "+OK");
+    let closed: Vec<bool> = clients
+        .iter()
+        .map(|client| is_closed(&sim, *client))
+        .collect();
+    assert_eq!(closed, [false, false, false, false, true, true]);
+    sim.engine.check_client_memory();
+    let rest = sim.engine.client_memory.sum_bytes();
+    assert!((440 * KIBIBYTE..500 * KIBIBYTE).contains(&rest), "{rest}");
+    assert!(sim.run("info stats").contains("evicted_clients:2 "));
+    // One that grows is the one that goes.
+    sim.expect("config set maxmemory-clients 700kb", "+OK");
+    send(&mut sim, clients[0], 400 * KIBIBYTE);
+    assert!(is_closed(&sim, clients[0]) && !is_closed(&sim, clients[3]));
+    sim.script("config resetstat => +OK\nconfig set maxmemory-clients 0 => +OK");
+    assert!(sim.run("info stats").contains("evicted_clients:0 "));
+    sim.engine.check_client_memory();
+    send(&mut sim, clients[1], 5 * MEBIBYTE);
+    assert!(!is_closed(&sim, clients[1]));
+}
+
+#[test]
+fn whatever_a_client_makes_the_server_keep_counts_toward_the_limit_of_all() {
+    let value = "v".repeat(200 * KIBIBYTE);
+    let long = "n".repeat(50 * KIBIBYTE);
+    let keys = ["a", "b"]
+        .map(|name| format!("$51201\r\n{name}{long}\r\n"))
+        .concat();
+    for (what, requests) in [
+        ("output", vec!["get k".to_owned(); 10]),
+        ("messages", vec!["subscribe c".to_owned()]),
+        (
+            "transaction",
+            vec!["multi".to_owned(), format!("set k {long}")],
+        ),
+        (
+            "channels",
+            (0..40).map(|n| format!("subscribe {n}{long}")).collect(),
+        ),
+        (
+            "watched keys",
+            (0..40).map(|n| format!("watch {n}{long}")).collect(),
+        ),
+        (
+            "a wait",
+            vec![format!("*4\r\n$5\r\nblpop\r\n{keys}$1\r\n0")],
+        ),
+    ] {
+        let mut sim = limited();
+        sim.ask(&[b"set", b"k", value.as_bytes()]);
+        sim.expect("config set maxmemory-clients 300kb", "+OK");
+        let client = sim.connect();
+        let mut steps = 0;
+        while !is_closed(&sim, client) {
+            let request = &requests[steps % requests.len()];
+            if what != "messages" || steps == 0 {
+                let is_first = steps < requests.len();
+                if is_first || what != "transaction" {
+                    sim.engine.feed(client, format!("{request}\r\n").as_bytes());
+                } else {
+                    sim.engine
+                        .feed(client, format!("{}\r\n", requests[1]).as_bytes());
+                }
+            } else {
+                sim.run(&format!("publish c {long}"));
+            }
+            run_ready(&mut sim.engine, &mut sim.clock);
+            sim.engine.check_client_memory();
+            steps += 1;
+            assert!(steps < 50, "{what}");
+        }
+        assert!(
+            sim.run("info stats").contains("evicted_clients:1 "),
+            "{what}"
+        );
+        sim.engine.disconnect(client);
+        sim.engine.check_client_memory();
+        assert_eq!(sim.engine.client_memory.sum_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_pipeline_is_not_answered_beyond_the_limit_of_all() {
+    let mut sim = limited();
+    sim.ask(&[b"set", b"k", "v".repeat(10_000).as_bytes()]);
+    let client = sim.connect();
+    sim.engine.feed(client, &b"get k\r\n".repeat(500));
+    while !sim.engine.ready.is_empty() {
+        run_ready(&mut sim.engine, &mut sim.clock);
+    }
+    assert!(is_closed(&sim, client));
+    let held = sim.engine.sessions[client].output_held().0;
+    assert!(held < MEBIBYTE + 100 * KIBIBYTE, "{held}");
+}
+
+#[test]
+fn a_client_may_be_exempt_and_the_limit_a_share() {
+    let mut sim = limited();
+    let client = sim.connect();
+    assert_eq!(sim.run_as(client, "client no-evict on"), "+OK");
+    send(&mut sim, client, 2 * MEBIBYTE);
+    assert!(!is_closed(&sim, client));
+    let id = sim.engine.sessions[client].id;
+    assert!(
+        sim.run(&format!("client list id {id}"))
+            .contains(" flags=e ")
+    );
+    sim.script(
+        "client no-evict x => {syntax error}
+        client no-evict => {wrong number of arguments for 'client|no-evict' command}
+        client no-touch on => +OK",
+    );
+    assert!(sim.run("client info").contains(" flags=eT "));
+    sim.script("reset => +RESET\nclient no-evict off => +OK");
+    assert!(sim.run("client info").contains(" flags=N "));
+    sim.expect("client no-evict on", "+OK");
+    // A share of no limit is no limit; a share of one is at least 128 KiB.
+    sim.expect("config set maxmemory-clients 10%", "+OK");
+    let other = sim.connect();
+    send(&mut sim, other, MEBIBYTE);
+    assert!(!is_closed(&sim, other));
+    sim.expect("config set maxmemory 100mb", "+OK");
+    assert!(!is_closed(&sim, other));
+    sim.expect("config set maxmemory 5mb", "+OK");
+    assert!(is_closed(&sim, other));
+    sim.expect("config set maxmemory-clients 1", "+OK");
+    let small = sim.connect();
+    send(&mut sim, small, 20 * KIBIBYTE);
+    assert!(!is_closed(&sim, small));
+    sim.engine.check_client_memory();
+}

@@ -266,7 +266,7 @@ const REWRITTEN: &str = "
 ";
 
 /// What becomes of entries of a consumer group, with the effects on lines of their own.
-const GROUPS: [[&str; 2]; 22] = [
+const GROUPS: [[&str; 2]; 23] = [
     ["xadd q 1-1 f 1", "XADD q 1-1 f 1"],
     ["xadd q 2-1 f 2", "XADD q 2-1 f 2"],
     ["xadd q 3-1 f 3", "XADD q 3-1 f 3"],
@@ -320,6 +320,11 @@ const GROUPS: [[&str; 2]; 22] = [
         "xreadgroup group g e streams q >",
         "XCLAIM q g e 0 4-1 TIME 1700000000190 RETRYCOUNT 1 FORCE JUSTID LASTID 4-1; \
          XGROUP SETID q g 4-1 ENTRIESREAD 4",
+    ],
+    [
+        "xreadgroup group g f claim 0 streams q >",
+        "XGROUP CREATECONSUMER q g f; \
+         XCLAIM q g f 0 4-1 TIME 1700000000190 RETRYCOUNT 2 FORCE JUSTID LASTID 4-1",
     ],
     ["xdelex q acked ids 1 4-1", ""],
     ["xackdel q g ids 1 4-1", "xackdel q g ids 1 4-1"],

@@ -28,7 +28,7 @@ const STEP_KINDS: usize = KINDS + 1;
 /// A server, its model and the source of what happens to both.
 pub struct Pair {
     pub sim: Sim,
-    model: Model,
+    pub model: Model,
     rng: SmallRng,
     /// Whose requests they are.
     clients: Vec<SessionKey>,
@@ -160,7 +160,13 @@ impl Pair {
         self.rng.random_range(1..1_i64 << bits)
     }
 
-    fn advance(&mut self) {
+    /// The words of a random request and its kind; none if time is to pass.
+    pub fn draw(&mut self) -> Option<(Words, usize)> {
+        let kind = self.kind();
+        (kind < KINDS).then(|| (self.words(kind), kind))
+    }
+
+    pub fn advance(&mut self) {
         let ms = match self.rng.random_range(0..20) {
             0 => self.ms() % self.jump_ms_max,
             _ => self.rng.random_range(0..20),
@@ -174,12 +180,10 @@ impl Pair {
 
     /// One random request, or time passing; the request.
     pub fn step(&mut self) -> String {
-        let kind = self.kind();
-        if kind >= KINDS {
+        let Some((words, kind)) = self.draw() else {
             self.advance();
             return String::new();
-        }
-        let words = self.words(kind);
+        };
         let (request, expected) = self.model.request(kind, &words);
         assert_reply(&request, &self.run(&request), &expected);
         request

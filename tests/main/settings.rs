@@ -1,6 +1,6 @@
 //! Settings as people have them: transcripts of CONFIG, and the real binary with files of theirs.
 
-use mayfly::config::{Config, Permission, find, rows};
+use mayfly::config::{Config, MemorySize, Permission, find, rows};
 
 use crate::process::{Server, mayfly, run_to_end, text_of};
 use crate::sim::{Sim, TempDir};
@@ -310,7 +310,7 @@ fn with_every_setting_at_its_limits_data_survives_a_save() {
             if row.set(&mut config, &[value.clone().into_bytes()]).is_err() {
                 continue;
             }
-            if config.maxmemory_bytes == 1 {
+            if config.maxmemory == MemorySize::Bytes(1) {
                 // A limit that leaves no room for any data.
                 continue;
             }

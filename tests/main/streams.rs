@@ -585,6 +585,118 @@ fn one_of_those_who_wait_for_a_group_gets_an_entry() {
 }
 
 #[test]
+fn a_reader_takes_over_what_was_idle_for_long_and_reads_on() {
+    let mut sim = grouped();
+    sim.script(
+        "xreadgroup group g a count 1 streams s > => *1 *2 $1 s *1 *2 $3 1-1 *2 $1 n $1 1
+        +30
+        xreadgroup group g a count 1 streams s > => *1 *2 $1 s *1 *2 $3 2-1 *2 $1 n $1 2
+        xclaim s g a 0 1-1 idle 30 justid => *1 $3 1-1
+        +20
+        xreadgroup group g b count 2 claim 51 streams s > => \
+        *1 *2 $1 s *2 *4 $3 3-1 *2 $1 n $1 3 :0 :0 *4 $3 4-1 *2 $1 n $1 4 :0 :0
+        xreadgroup group g b claim 51 streams s > => *-1
+        xreadgroup group g b count 1 claim 20 streams s > => \
+        *1 *2 $1 s *1 *4 $3 1-1 *2 $1 n $1 1 :50 :1
+        xreadgroup group g b claim 20 streams s > => *1 *2 $1 s *1 *4 $3 2-1 *2 $1 n $1 2 :20 :1
+        xreadgroup group g b claim 20 streams s > => *-1
+        xpending s g - + 9 => *4 *4 $3 1-1 $1 b :0 :2 *4 $3 2-1 $1 b :0 :2 \
+        *4 $3 3-1 $1 b :0 :1 *4 $3 4-1 $1 b :0 :1
+        xack s g 2-1 3-1 4-1 => :3
+        +9
+        xreadgroup group g c claim 9 noack streams s > => *1 *2 $1 s *1 *4 $3 1-1 *2 $1 n $1 1 :9 :2
+        xpending s g - + 9 => *1 *4 $3 1-1 $1 c :0 :3
+        xreadgroup group g c claim 0 streams s 0 => *1 *2 $1 s *1 *2 $3 1-1 *2 $1 n $1 1
+        xdel s 1-1 => :1
+        xreadgroup group g c claim 0 streams s > => *-1
+        xpending s g => *4 :0 $-1 $-1 *-1
+        xreadgroup group g c claim -1 streams s > => {min-idle-time must be a positive integer}
+        xreadgroup group g c claim x streams s > => {min-idle-time is not an integer}
+        xreadgroup group g c claim streams s > => {min-idle-time is not an integer}
+        xread claim 5 streams s 0 => \
+        {The CLAIM option is only supported by XREADGROUP. You called XREAD instead.}",
+    );
+    sim.engine.keyspace.check();
+}
+
+#[test]
+fn one_who_waits_takes_over_what_becomes_idle() {
+    let mut sim = grouped();
+    sim.run("xreadgroup group g a streams s >");
+    let entry = |id: &str, n: u32, idle: u32| format!("*4 $3 {id} *2 $1 n $1 {n} :{idle} :1");
+    sim.run("xack s g 2-1 3-1 4-1");
+    let first = wait(
+        &mut sim,
+        "xreadgroup group g b block 0 claim 100 streams s >",
+    );
+    let second = wait(
+        &mut sim,
+        "xreadgroup group g c block 300 claim 150 streams s >",
+    );
+    sim.advance(99);
+    assert_eq!(sim.received(first), "");
+    assert_eq!(sim.engine.next_wakeup_ms(), Some(1));
+    sim.advance(1);
+    assert_eq!(
+        sim.received(first),
+        format!("*1 *2 $1 s *1 {}", entry("1-1", 1, 100))
+    );
+    // The second waits for the delivery to the first to be old enough.
+    sim.advance(149);
+    assert_eq!(sim.received(second), "");
+    sim.advance(1);
+    let reply = sim.received(second);
+    assert_eq!(reply, "*1 *2 $1 s *1 *4 $3 1-1 *2 $1 n $1 1 :150 :2");
+    assert_eq!(sim.engine.blocking.timeouts(), 0);
+    // One whose time ends first gets nothing; one gets what is new at once; acknowledged is gone.
+    let third = wait(
+        &mut sim,
+        "xreadgroup group g d block 99 claim 100 streams s >",
+    );
+    sim.advance(99);
+    assert_eq!(sim.received(third), "*-1");
+    let third = wait(
+        &mut sim,
+        "xreadgroup group g d block 0 claim 100 streams s >",
+    );
+    sim.run("xadd s 9-1 n 9");
+    let reply = sim.received(third);
+    // At 99 ms nothing is idle enough, only the new one is told.
+    assert_eq!(reply, "*1 *2 $1 s *1 *4 $3 9-1 *2 $1 n $1 9 :0 :0");
+    let third = wait(
+        &mut sim,
+        "xreadgroup group g e block 0 claim 100 streams s >",
+    );
+    sim.script("xack s g 1-1 9-1 => :2");
+    sim.advance(500);
+    assert_eq!(sim.received(third), "");
+    assert_eq!(sim.engine.blocking.len(), 1);
+}
+
+#[test]
+fn one_who_waits_for_idle_entries_sees_claims_with_a_time() {
+    let mut sim = grouped();
+    sim.run("xreadgroup group g a streams s >");
+    sim.run("xack s g 2-1 3-1 4-1");
+    let client = wait(
+        &mut sim,
+        "xreadgroup group g b block 0 claim 1000 streams s >",
+    );
+    sim.run("xclaim s g a 0 1-1 idle 990 justid");
+    assert_eq!(sim.received(client), "");
+    sim.advance(9);
+    assert_eq!(sim.received(client), "");
+    sim.advance(1);
+    let reply = sim.received(client);
+    assert_eq!(reply, "*1 *2 $1 s *1 *4 $3 1-1 *2 $1 n $1 1 :1000 :1");
+    // WATCH is not concerned.
+    sim.script("watch s => +OK\nmulti => +OK");
+    let other = sim.connect();
+    sim.run_as(other, "xclaim s g a 0 1-1 idle 5");
+    sim.expect("exec", "*0");
+}
+
+#[test]
 fn a_snapshot_keeps_groups() {
     let dir = TempDir::new();
     let mut sim = Sim::saving_in(&dir, 1);

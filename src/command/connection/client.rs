@@ -172,6 +172,20 @@ const CLIENT: &[Row] = &[
         handler: Handler::Engine(client_reply),
     },
     Row {
+        name: "no-evict",
+        arity: 3,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        categories: category::ADMIN | category::SLOW | category::DANGEROUS | category::CONNECTION,
+        keys: &[],
+        group: Group::Connection,
+        since: "7.0.0",
+        complexity: "O(1)",
+        summary: "Sets whether this connection may be closed when clients take too much memory.",
+        args: &[Arg::one_of("enabled", ON_OFF)],
+        subcommands: &[],
+        handler: Handler::Engine(client_no_evict),
+    },
+    Row {
         name: "no-touch",
         arity: 3,
         flags: flag::NOSCRIPT | flag::LOADING | flag::STALE,
@@ -383,6 +397,7 @@ fn flags_of(session: &Session) -> String {
         (session.multi.is_stale, 'd'),
         (session.closing == Closing::AfterReply, 'c'),
         (session.is_unix, 'U'),
+        (session.is_no_evict, 'e'),
         (session.is_no_touch, 'T'),
     ];
     let flags: String = letters
@@ -692,6 +707,25 @@ fn client_reply(
     if is_on || !caller.may_wait {
         caller.reply().ok();
     }
+    Ok(())
+}
+
+fn client_no_evict(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+) -> Result<(), CommandError> {
+    let is_on = args.is(2, "on");
+    if !is_on && !args.is(2, "off") {
+        return Err(CommandError::Syntax);
+    }
+    engine.sessions[caller.session].is_no_evict = is_on;
+    if is_on {
+        engine.uncount_client(caller.session);
+    } else {
+        engine.count_client(caller.session);
+    }
+    caller.reply().ok();
     Ok(())
 }
 

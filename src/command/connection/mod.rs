@@ -410,6 +410,7 @@ fn reset(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<()
     session.is_authenticated = is_open;
     session.name = Vec::new();
     session.is_no_touch = false;
+    session.is_no_evict = false;
     if session.replies != Replies::SkipThis {
         session.replies = Replies::On;
     }
@@ -475,6 +476,7 @@ fn wait_in_vain(
         wants_loss: false,
         timeout_ms,
         nothing,
+        retry_ms: None,
     };
     wait_with(engine, caller, args, 0..0, wait, |_| None);
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::command::dispatch::Outside;
 use crate::command::dispatch::args::{Args, QUOTED_LEN_MAX};
 use crate::command::dispatch::caller::Caller;
 use crate::command::server::introspect::unknown_subcommand;
@@ -35,6 +36,7 @@ pub(super) fn resolve(row: u16, args: Args<'_>) -> Result<u16, CommandError> {
 /// The checks before a command, in Redis' order; the number of the row that is to run.
 pub(super) fn admit(
     engine: &mut Engine,
+    outside: &mut dyn Outside,
     key: SessionKey,
     row: u16,
     args: Args<'_>,
@@ -63,7 +65,7 @@ pub(super) fn admit(
     if engine.has_memory_limit() && !engine.jobs.is_loading() {
         let needs_memory = |entry: &Entry| entry.is(flag::DENYOOM);
         if would_run(engine, key, entry, needs_memory) {
-            engine.make_room()?;
+            engine.make_room(outside)?;
         }
     }
     let needs_keys = |entry: &Entry| !entry.is(flag::LOADING);
@@ -88,8 +90,14 @@ pub(super) fn admit(
 ///
 /// Redis: CLIENT PAUSE ALL holds CLIENT UNPAUSE back as well, so nobody can take a mistake back.
 #[cold]
-pub(super) fn is_held_back(engine: &mut Engine, key: SessionKey, row: u16, args: Args<'_>) -> bool {
-    let Ok(number) = admit(engine, key, row, args) else {
+pub(super) fn is_held_back(
+    engine: &mut Engine,
+    outside: &mut dyn Outside,
+    key: SessionKey,
+    row: u16,
+    args: Args<'_>,
+) -> bool {
+    let Ok(number) = admit(engine, outside, key, row, args) else {
         return false;
     };
     let entry = table().entry(number);

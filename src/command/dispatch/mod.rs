@@ -206,7 +206,7 @@ fn run_session(
         }
         let Some(request) = input.peek() else { break };
         let args = Args::new(input.source(), input.args_of(request));
-        if engine.pause.is_some() && is_held_back(engine, key, request.row, args) {
+        if engine.pause.is_some() && is_held_back(engine, outside, key, request.row, args) {
             engine.sessions[key].is_postponed = true;
             break;
         }
@@ -223,6 +223,11 @@ fn run_session(
         execute(engine, &mut caller, request.row, args, timer);
         engine.sessions[key].db = caller.db;
         engine.add_pushes(key, &mut output);
+        if engine.has_client_limit() {
+            engine.sessions[key].output_lent = (output.len(), output.capacity_bytes());
+            engine.count_client(key);
+            engine.evict_clients();
+        }
         input.advance();
         if output.has_dropped() {
             break;
@@ -254,9 +259,10 @@ fn finish_session(engine: &mut Engine, key: SessionKey, mut input: Input) {
             engine.reply(key).error(text.as_bytes());
         }
         engine.close(key, Closing::AfterReply);
-        return;
+    } else {
+        engine.make_ready(key);
     }
-    engine.make_ready(key);
+    engine.count_client(key);
 }
 
 /// Checks a request and runs it, queues it or refuses it. Leaves exactly one reply, or none if
@@ -281,7 +287,7 @@ fn execute(
     ) {
         caller.sink.withhold(Some(mark));
     }
-    match admit(engine, key, row, args) {
+    match admit(engine, caller.outside, key, row, args) {
         Err(error) => {
             let number = resolve(row, args).unwrap_or(ROW_UNKNOWN);
             engine.sessions[key].last_command = number;

@@ -85,7 +85,8 @@ pub(super) fn run(
     let allows_oom = body
         .flags
         .is_some_and(|flags| flags.contains(FunctionFlags::ALLOW_OOM));
-    let has_memory = !engine.has_memory_limit() || allows_oom || engine.make_room().is_ok();
+    let has_memory =
+        !engine.has_memory_limit() || allows_oom || engine.make_room(caller.outside).is_ok();
     if !has_memory && body.flags.is_some() && may_write {
         return Err(CommandError::text(
             "OOM allow-oom flag is not set on the script, can not run it when used memory > \

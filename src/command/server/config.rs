@@ -159,6 +159,8 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.string_bytes_max = engine.config.bulk_bytes_max as usize;
     engine.keyspace.sparse_bytes_max = engine.config.hll_sparse_bytes_max as usize;
     engine.keyspace.limits = Limits::new(&engine.config);
+    engine.set_memory_limit();
+    engine.set_client_limit();
     let (factor, minutes) = (
         engine.config.lfu_log_factor,
         engine.config.lfu_decay_minutes,
@@ -201,6 +203,7 @@ fn config_set(
     let before = engine.config.clone();
     let result = set(&mut engine.config, args, is_local).and_then(|names| {
         check_stream(engine)?;
+        check_memory(engine)?;
         let Engine {
             config,
             reconfigure,
@@ -243,6 +246,17 @@ fn check_stream(engine: &mut Engine) -> Result<(), SetError> {
         Some(_) => Err(SetError::failed(
             "expired-event-stream",
             "the key holds something else than a stream",
+        )),
+    }
+}
+
+/// Whether it is known what a share of the memory is a share of.
+fn check_memory(engine: &Engine) -> Result<(), SetError> {
+    match engine.config.maxmemory.is_share() && engine.identity.memory_bytes == 0 {
+        false => Ok(()),
+        true => Err(SetError::failed(
+            "maxmemory",
+            "it is not known how much memory this machine has",
         )),
     }
 }

@@ -319,7 +319,7 @@ fn memory(engine: &mut Engine, lines: &mut Lines) {
     lines.add("allocator_resident", resident);
     lines.add_bytes("total_system_memory", total_bytes);
     script_memory(&engine.scripts, &ledger, lines);
-    lines.add_bytes("maxmemory", engine.config.maxmemory_bytes);
+    lines.add_bytes("maxmemory", engine.memory_limit_bytes());
     let policy = crate::config::find("maxmemory-policy").expect("there is this setting");
     let policy = policy.value(&engine.config);
     lines.add("maxmemory_policy", String::from_utf8_lossy(&policy));
@@ -430,7 +430,7 @@ fn stats(engine: &mut Engine, lines: &mut Lines) {
     lines.add("expired_time_cap_reached_count", jobs.pacer.cap_hits());
     lines.add("expire_cycle_cpu_milliseconds", jobs.expiry_us / 1000);
     lines.add("evicted_keys", space.stats.evicted);
-    lines.add("evicted_clients", 0);
+    lines.add("evicted_clients", metrics.clients_evicted);
     moved(engine, lines);
     let (exceeded_ms, exceeded_in_all_ms) = engine.exceeded_ms();
     lines.add("total_eviction_exceeded_time", exceeded_in_all_ms);

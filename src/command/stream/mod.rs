@@ -151,6 +151,11 @@ fn reply_id(reply: &mut Reply<'_>, id: Id) {
 fn reply_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
     reply.array(2);
     reply_id(reply, entry.id);
+    reply_pairs(reply, entry);
+}
+
+/// Answers the fields of an entry with their values.
+fn reply_pairs(reply: &mut Reply<'_>, entry: Entry<'_>) {
     reply.array(2 * entry.len());
     for (field, value) in entry.pairs() {
         reply.bulk(field);

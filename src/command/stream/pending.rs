@@ -12,6 +12,7 @@ use crate::command::table::row::*;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
+use crate::store::change::Event;
 use crate::value::stream::{ConsumerGroup, ConsumerId, Delivery, Id, Stream};
 
 /// The commands on pending entries.
@@ -106,7 +107,7 @@ pub const COMMANDS: &[Row] = &[
 ];
 
 /// So many pending entries XAUTOCLAIM looks at for each it may claim.
-const LOOKED_AT_PER_CLAIM: i64 = 10;
+pub(super) const LOOKED_AT_PER_CLAIM: i64 = 10;
 
 /// XAUTOCLAIM claims so many entries if it is not told how many.
 const CLAIMS: i64 = 100;
@@ -400,6 +401,10 @@ fn xclaim(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         note_new_consumer(live, [key, name, consumer]);
     }
     note(live, [key, name, consumer], &outcomes, (unix_ms, last_id));
+    if !outcomes.is_empty() {
+        // They may become idle sooner than others who wait for that expect.
+        live.also(Event::REDELIVERED, key);
+    }
     if has_moved {
         live.changed_silently(key, 1);
         record_position(live, [key, name]);

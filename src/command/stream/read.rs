@@ -2,11 +2,21 @@
 //!
 //! A client that finds none may wait for them. What it is tried again with has ids in the place of
 //! `$` and `+`, as they were when it came. One that reads for a group is told when that is gone.
+//!
+//! XREADGROUP with CLAIM first takes over what has been pending for long enough with anybody, the
+//! longest first, and then reads on; COUNT counts both, for each stream. Its entries are told with
+//! how long they were idle and how often they had been delivered: 0 and 0 of new ones. If it waits,
+//! it tries again when the next entry will have been idle for long enough. Pending entries that are
+//! not in the stream any more are forgotten, as by XCLAIM.
 
 use std::ops::Range;
 
-use super::group::{Delivered, no_key_or_group, note_new_consumer, record_position, seen_consumer};
-use super::{now_unix_ms, parse_strict_id, reply_entries, reply_entry, reply_id};
+use super::group::{
+    Delivered, no_key_or_group, note_new_consumer, record_acknowledged, record_position,
+    seen_consumer,
+};
+use super::pending::LOOKED_AT_PER_CLAIM;
+use super::{now_unix_ms, parse_strict_id, reply_entries, reply_entry, reply_id, reply_pairs};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
 use crate::command::dispatch::wait::{wait_with, whole_timeout_ms};
@@ -18,7 +28,7 @@ use crate::resp::error::CommandError;
 use crate::resp::reply::{Protocol, Reply};
 use crate::store::Live;
 use crate::value::Kind;
-use crate::value::stream::{ConsumerGroup, ConsumerId, Delivery, Id, Stream};
+use crate::value::stream::{ConsumerGroup, ConsumerId, Delivery, Entry, Id, Stream};
 
 /// The commands that read on.
 pub const COMMANDS: &[Row] = &[
@@ -84,6 +94,10 @@ pub const COMMANDS: &[Row] = &[
             Arg::new("milliseconds", ArgKind::Integer)
                 .token("BLOCK")
                 .optional(),
+            Arg::new("min-idle-time", ArgKind::Integer)
+                .token("CLAIM")
+                .optional()
+                .since("8.4.0"),
             Arg::word("noack", "NOACK").optional(),
             Arg::block(
                 "streams",
@@ -124,6 +138,8 @@ struct Request {
     reader: Reader,
     timeout_ms: Option<u64>,
     count: usize,
+    /// What has been pending for so long is claimed.
+    idle_min_ms: Option<i64>,
     /// Nothing that is delivered becomes pending.
     is_acknowledged: bool,
     /// Where the keys are; as many ids follow.
@@ -133,6 +149,7 @@ struct Request {
 impl Request {
     fn parse(engine: &Engine, args: Args<'_>, mut reader: Reader) -> Result<Request, CommandError> {
         let (mut timeout_ms, mut count, mut is_acknowledged) = (None, usize::MAX, false);
+        let mut idle_min_ms = None;
         let mut i = 1;
         while i < args.len() {
             let has_more = i + 1 < args.len();
@@ -143,11 +160,16 @@ impl Request {
                 let number = usize::try_from(args.integer(i + 1)?).unwrap_or(0);
                 count = if number == 0 { usize::MAX } else { number };
                 i += 2;
+            } else if has_more && args.is(i, "claim") {
+                reader.refuse("CLAIM")?;
+                idle_min_ms = Some(idle_min(args, i + 1)?);
+                i += 2;
             } else if has_more && args.is(i, "streams") {
                 return Ok(Request {
                     reader,
                     timeout_ms,
                     count,
+                    idle_min_ms,
                     is_acknowledged,
                     keys: keys_from(i + 1, args, reader)?,
                 });
@@ -189,6 +211,18 @@ impl Request {
         }
         Ok(ids)
     }
+}
+
+/// For how long entries that are to be claimed must have been idle.
+fn idle_min(args: Args<'_>, index: usize) -> Result<i64, CommandError> {
+    let ms = args.integer(index);
+    let ms = ms.map_err(|_| CommandError::text("ERR min-idle-time is not an integer"))?;
+    if ms < 0 {
+        return Err(CommandError::text(
+            "ERR min-idle-time must be a positive integer",
+        ));
+    }
+    Ok(ms)
 }
 
 /// Where the keys are, given where they begin; as many ids follow.
@@ -265,6 +299,7 @@ fn xread(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result
         wants_loss: false,
         timeout_ms,
         nothing: Nothing::NullArray,
+        retry_ms: None,
     };
     let ids: Vec<String> = ids.iter().map(Id::to_string).collect();
     let first_id = request.keys.end;
@@ -287,7 +322,26 @@ struct Found {
     /// Where its key is.
     at: usize,
     part: Part,
+    claimed: Vec<Claimed>,
     ids: Vec<Id>,
+}
+
+/// A pending entry that was taken over.
+#[derive(Clone, Copy)]
+struct Claimed {
+    id: Id,
+    /// For how long it had been idle.
+    idle_ms: i64,
+    /// How often it had been delivered.
+    count: u64,
+}
+
+/// Pending entries that had been idle for long enough.
+#[derive(Default)]
+struct Idle {
+    claimed: Vec<Claimed>,
+    /// Those that are not in the stream any more.
+    gone: Vec<Id>,
 }
 
 /// One XREADGROUP at work.
@@ -335,32 +389,106 @@ impl Reading<'_> {
         let mut stream = live.stream_mut(key)?.ok_or(CommandError::NoSuchKey)?;
         let done = stream.edit_group_beside(self.group, |stream, group| {
             let (consumer, is_new) = seen_consumer(group, self.consumer, self.unix_ms);
+            let idle_min_ms = self.request.idle_min_ms.filter(|_| part == Part::New);
+            let idle = idle_min_ms.map_or_else(Idle::default, |idle_min_ms| {
+                self.claim(stream, group, consumer, idle_min_ms)
+            });
+            let before = group.last_id;
+            let left = self.request.count - idle.claimed.len();
             let delivered = match part {
-                Part::New => self.deliver_new(stream, group, consumer),
+                Part::New => self.deliver_new(stream, group, consumer, left),
                 Part::History(id) => self.deliver_again(stream, group, consumer, id),
             };
-            if part == Part::New && !self.request.is_acknowledged && !delivered.is_empty() {
+            let is_pending = !self.request.is_acknowledged && !delivered.is_empty();
+            if part == Part::New && (is_pending || !idle.claimed.is_empty()) {
                 group.consumer_mut(consumer).active_unix_ms = Some(self.unix_ms);
             }
-            (is_new, delivered, group.last_id)
+            (is_new, idle, delivered, [before, group.last_id])
         });
-        let (is_new, delivered, last_id) = done.ok_or(CommandError::NoSuchKey)?;
+        let (is_new, idle, delivered, [before, last_id]) = done.ok_or(CommandError::NoSuchKey)?;
         let names = [key, self.group, self.consumer];
         if is_new {
             note_new_consumer(live, names);
         }
+        self.note_idle(live, names, &idle, before);
         self.note(live, names, part, &delivered, last_id);
         let ids: Vec<Id> = delivered.into_iter().map(|(id, _)| id).collect();
-        let is_found = part != Part::New || !ids.is_empty();
-        Ok(is_found.then_some(Found { at, part, ids }))
+        let claimed = idle.claimed;
+        let is_found = part != Part::New || !claimed.is_empty() || !ids.is_empty();
+        Ok(is_found.then_some(Found {
+            at,
+            part,
+            claimed,
+            ids,
+        }))
     }
 
-    /// Delivers new entries; their ids, and how often they were delivered.
+    /// Takes over what has been idle for long enough, and forgets what of that is gone.
+    fn claim(
+        &self,
+        stream: &Stream,
+        group: &mut ConsumerGroup,
+        consumer: ConsumerId,
+        idle_min_ms: i64,
+    ) -> Idle {
+        group.sort_by_time();
+        // The time of a delivery may be to come, which is no time of being idle.
+        let latest = match idle_min_ms {
+            0 => i64::MAX,
+            _ => self.unix_ms.saturating_sub(idle_min_ms),
+        };
+        let looked_at_max = self
+            .request
+            .count
+            .saturating_mul(LOOKED_AT_PER_CLAIM as usize);
+        let mut idle = Idle::default();
+        for (unix_ms, id) in group.by_time().take(looked_at_max) {
+            if unix_ms > latest || idle.claimed.len() == self.request.count {
+                break;
+            }
+            match group.delivery(id).filter(|_| stream.get(id).is_some()) {
+                Some(delivery) => idle.claimed.push(Claimed {
+                    id,
+                    idle_ms: self.unix_ms.saturating_sub(unix_ms).max(0),
+                    count: delivery.count,
+                }),
+                None => idle.gone.push(id),
+            }
+        }
+        for &id in &idle.gone {
+            group.acknowledge(id);
+        }
+        for claimed in &idle.claimed {
+            let delivery = Delivery {
+                consumer,
+                unix_ms: self.unix_ms,
+                count: claimed.count.saturating_add(1),
+            };
+            group.deliver(claimed.id, delivery);
+        }
+        idle
+    }
+
+    /// In how many ms the next pending entry of these streams will have been idle for long enough.
+    fn next_idle_ms(&self, live: &Live<'_>) -> Option<u64> {
+        let idle_min_ms = self.request.idle_min_ms?;
+        let keys = self.request.keys.clone();
+        let first = |at: usize| {
+            let stream = live.stream(self.args.get(at)).ok()??;
+            stream.groups().get(self.group)?.by_time().next()
+        };
+        let (unix_ms, _) = keys.filter_map(first).min()?;
+        let at = unix_ms.saturating_add(idle_min_ms);
+        Some(at.saturating_sub(self.unix_ms).max(0) as u64)
+    }
+
+    /// Delivers so many new entries at most; their ids, and how often they were delivered.
     fn deliver_new(
         &self,
         stream: &Stream,
         group: &mut ConsumerGroup,
         consumer: ConsumerId,
+        most: usize,
     ) -> Vec<(Id, u64)> {
         let mut delivered = Vec::new();
         let Some(start) = group.last_id.next() else {
@@ -369,7 +497,7 @@ impl Reading<'_> {
         if stream.facts().last_id <= group.last_id {
             return delivered;
         }
-        for entry in stream.range(start, Id::MAX).take(self.request.count) {
+        for entry in stream.range(start, Id::MAX).take(most) {
             let id = entry.id;
             group.entries_read = stream.entries_read_with(group, id);
             group.last_id = id;
@@ -416,6 +544,21 @@ impl Reading<'_> {
         delivered
     }
 
+    /// Reports what was taken over, and what was forgotten.
+    fn note_idle(&self, live: &mut Live<'_>, names: [&[u8]; 3], idle: &Idle, last_id: Id) {
+        live.changed_silently(names[0], idle.claimed.len() + idle.gone.len());
+        record_acknowledged(live, [names[0], names[1]], &idle.gone);
+        for claimed in &idle.claimed {
+            let delivered = Delivered {
+                names,
+                unix_ms: self.unix_ms,
+                count: claimed.count.saturating_add(1),
+                last_id,
+            };
+            delivered.record(live, &[claimed.id]);
+        }
+    }
+
     /// Reports what was delivered.
     fn note(
         &self,
@@ -456,21 +599,39 @@ fn meaningless(id: &str) -> CommandError {
     ))
 }
 
+/// Answers an entry with how long it had been idle and how often it had been delivered.
+fn reply_delivered(reply: &mut Reply<'_>, entry: Entry<'_>, idle_ms: i64, count: u64) {
+    reply.array(4);
+    reply_id(reply, entry.id);
+    reply_pairs(reply, entry);
+    reply.integer(idle_ms);
+    reply.integer(count as i64);
+}
+
 fn reply_found(
     live: &Live<'_>,
     args: Args<'_>,
-    found: &[Found],
+    (found, claims): (&[Found], bool),
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     begin_reply(reply, found.len());
-    for Found { at, part, ids } in found {
+    for found in found {
+        let Found { at, part, ids, .. } = found;
         let key = args.get(*at);
         begin_stream(reply, key);
         let stream = live.stream(key)?.ok_or(CommandError::NoSuchKey)?;
-        reply.array(ids.len());
-        if let (Part::New, Some(&first)) = (part, ids.first()) {
+        reply.array(found.claimed.len() + ids.len());
+        for claimed in &found.claimed {
+            let entry = stream.get(claimed.id).expect("it was there to be claimed");
+            reply_delivered(reply, entry, claimed.idle_ms, claimed.count);
+        }
+        if *part == Part::New {
+            let first = ids.first().copied().unwrap_or(Id::MAX);
             let entries = stream.range(first, Id::MAX).take(ids.len());
-            entries.for_each(|entry| reply_entry(reply, entry));
+            entries.for_each(|entry| match claims {
+                true => reply_delivered(reply, entry, 0, 0),
+                false => reply_entry(reply, entry),
+            });
             continue;
         }
         for &id in ids {
@@ -510,17 +671,20 @@ fn xreadgroup(
         found.extend(reading.deliver(&mut live, at, part)?);
     }
     if !found.is_empty() {
-        return reply_found(&live, args, &found, &mut caller.reply());
+        let found = (found.as_slice(), request.idle_min_ms.is_some());
+        return reply_found(&live, args, found, &mut caller.reply());
     }
     let Some(timeout_ms) = request.timeout_ms else {
         caller.reply().null_array();
         return Ok(());
     };
+    let retry_ms = reading.next_idle_ms(&live);
     let wait = Wait {
         kind: Kind::Stream,
         wants_loss: true,
         timeout_ms,
         nothing: Nothing::NullArray,
+        retry_ms,
     };
     wait_with(engine, caller, args, request.keys, wait, |_| None);
     Ok(())

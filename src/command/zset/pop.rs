@@ -291,6 +291,7 @@ fn wait(engine: &Engine, args: Args<'_>, timeout_at: usize) -> Result<Wait, Comm
         wants_loss: false,
         timeout_ms: timeout_ms(engine, args, timeout_at)?,
         nothing: Nothing::NullArray,
+        retry_ms: None,
     })
 }
 

@@ -164,7 +164,7 @@ pub fn groups(keys: &Keys, key: &str, now: i64) -> Vec<(String, String)> {
     stream.groups.iter().flat_map(each).collect()
 }
 
-pub const GROUPS: [Request; 23] = [
+pub const GROUPS: [Request; 26] = [
     create,
     create,
     set_id,
@@ -174,6 +174,9 @@ pub const GROUPS: [Request; 23] = [
     read_new,
     read_new,
     read_new,
+    read_claiming,
+    read_claiming,
+    read_claiming,
     read_history,
     read_history,
     acknowledge,
@@ -344,6 +347,61 @@ fn read_new(m: &mut Model, w: &Words) -> (String, String) {
                 group.be_active(consumer, now);
             }
             found.push(entry(id, strings));
+        }
+        if found.is_empty() {
+            return null_array();
+        }
+        format!("*1 *2 {} {}", item(Some(key)), list(&found))
+    });
+    (request, reply)
+}
+
+/// An entry of which is told how long it had been idle and how often it had been delivered.
+fn told_entry(id: &Id, strings: &[String], idle: i64, count: u64) -> String {
+    let plain = entry(id, strings);
+    let rest = plain.strip_prefix("*2").expect("an entry is a pair");
+    format!("*4{rest} :{idle} :{count}")
+}
+
+/// With CLAIM: what has been idle longest, then what is new.
+fn read_claiming(m: &mut Model, w: &Words) -> (String, String) {
+    let (now, consumer) = (m.now, consumer_name(w));
+    let is_acknowledged = w.index % 4 == 0;
+    let option = if is_acknowledged { " noack" } else { "" };
+    let (key, name) = (&w.key, group_name(w));
+    let (min, most) = ([0, 5, w.ms][w.number as usize % 3], w.many.min(30) as usize);
+    let request = format!(
+        "xreadgroup group {name} {consumer} count {most} claim {min}{option} streams {key} >"
+    );
+    let missing = no_group(w, " in XREADGROUP with GROUP option");
+    let reply = with_group(m, w, missing, |stream, group| {
+        group.seen(consumer, now);
+        let pending = group.pending.iter();
+        let idle = pending.filter(|(_, it)| min == 0 || now - it.at >= min);
+        let mut idle: Vec<(i64, Id, u64)> = idle.map(|(id, it)| (it.at, *id, it.count)).collect();
+        idle.sort();
+        let mut found = Vec::new();
+        for (at, id, count) in idle.into_iter().take(10 * most) {
+            if found.len() == most {
+                break;
+            }
+            let Some(strings) = stream.entries.get(&id) else {
+                group.forget(id);
+                continue;
+            };
+            group.deliver(id, consumer, now, count + 1);
+            group.be_active(consumer, now);
+            found.push(told_entry(&id, strings, now - at, count));
+        }
+        let (ms, seq) = group.last;
+        let left = most - found.len();
+        for (id, strings) in stream.entries.range((ms, seq + 1)..).take(left) {
+            group.last = *id;
+            if !is_acknowledged {
+                group.deliver(*id, consumer, now, 1);
+                group.be_active(consumer, now);
+            }
+            found.push(told_entry(id, strings, 0, 0));
         }
         if found.is_empty() {
             return null_array();
