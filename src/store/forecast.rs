@@ -25,10 +25,24 @@ use crate::expiry::index::ItemRef;
 pub const LOOKUPS_MAX: usize = 4_096;
 /// Keys looked up for the next deadline.
 pub const NEAREST_LOOKUPS_MAX: usize = 1_024;
-/// Keys looked up for the sizes of what falls due, and as many more of each range of time of which
-/// these are fewer, if there are.
-const SIZED_MAX: usize = 1_024;
-const SIZED_IN_RANGE: usize = 32;
+
+/// How many keys a forecast looks up, about.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// For the counts.
+    pub lookups: usize,
+    /// For the sizes of what falls due,
+    pub sized: usize,
+    /// and as many more of each range of time of which these are fewer, if there are.
+    pub sized_in_range: usize,
+}
+
+/// What a command takes.
+const FULL: Effort = Effort {
+    lookups: LOOKUPS_MAX,
+    sized: 1_024,
+    sized_in_range: 32,
+};
 /// Databases without such keys that a step of a forecast passes over.
 const EMPTY_PER_STEP: usize = 64;
 
@@ -87,7 +101,7 @@ impl Keyspace {
     /// are dead and not removed yet among them. Exact if no more than [`LOOKUPS_MAX`] keys have to
     /// be looked up.
     pub fn due_until(&self, dbs: Range<usize>, moments: &[UnixMillis]) -> Vec<usize> {
-        let mut forecaster = Forecaster::new(self, dbs, moments);
+        let mut forecaster = Forecaster::new(self, dbs, moments, FULL);
         while forecaster.count_step(self) {}
         forecaster.sums
     }
@@ -96,7 +110,7 @@ impl Keyspace {
     /// later: one element more than there are moments. What is dead and not removed yet is in the
     /// first. Keys are counted as by [`Keyspace::due_until`].
     pub fn forecast(&self, dbs: Range<usize>, moments: &[UnixMillis]) -> Vec<Due> {
-        let mut forecaster = Forecaster::new(self, dbs, moments);
+        let mut forecaster = Forecaster::new(self, dbs, moments, FULL);
         while forecaster.step(self) {}
         forecaster.due
     }
@@ -259,6 +273,7 @@ impl Keyspace {
 /// asks changes nothing.
 pub struct Forecaster {
     moments: Vec<UnixMillis>,
+    effort: Effort,
     rng: SmallRng,
     /// The databases in question.
     dbs: Range<usize>,
@@ -285,9 +300,15 @@ pub struct Forecaster {
 
 impl Forecaster {
     /// A forecast of what falls due in some databases until these moments, which ascend.
-    pub fn new(space: &Keyspace, dbs: Range<usize>, moments: &[UnixMillis]) -> Forecaster {
+    pub fn new(
+        space: &Keyspace,
+        dbs: Range<usize>,
+        moments: &[UnixMillis],
+        effort: Effort,
+    ) -> Forecaster {
         Forecaster {
             moments: moments.to_vec(),
+            effort,
             rng: space.rng.clone(),
             dbs,
             counted: Vec::new(),
@@ -299,7 +320,7 @@ impl Forecaster {
             sized: 0,
             range: 0,
             sized_in_range: 0,
-            left_in_range: SIZED_IN_RANGE,
+            left_in_range: effort.sized_in_range,
             due: Vec::new(),
         }
     }
@@ -339,7 +360,7 @@ impl Forecaster {
             return false;
         };
         // Every database gets its share of the lookups.
-        let share = forecast.uncertain_len() * LOOKUPS_MAX;
+        let share = forecast.uncertain_len() * self.effort.lookups;
         let k = share.div_ceil(self.uncertain.max(1));
         space.look_up(*db, forecast, k, &mut self.rng);
         let sums = self.sums.iter_mut();
@@ -354,7 +375,7 @@ impl Forecaster {
             return false;
         };
         let index = &space.dbs[db].index;
-        let k = (index.len() * SIZED_MAX).div_ceil(self.volatile.max(1));
+        let k = (index.len() * self.effort.sized).div_ceil(self.volatile.max(1));
         let mut drawn = Vec::new();
         index.draw_all(&mut self.rng, k, &mut drawn);
         space.note_sizes(db, &drawn, &mut self.sizes);
@@ -384,7 +405,7 @@ impl Forecaster {
             .filter(|_| due.keys > 0);
         if let Some(&(db, _)) = next
             && self.left_in_range > 0
-            && self.sizes.seen(self.range) < SIZED_IN_RANGE
+            && self.sizes.seen(self.range) < self.effort.sized_in_range
         {
             self.sized_in_range += 1;
             self.draw_sizes_in(space, db);
@@ -393,7 +414,7 @@ impl Forecaster {
         due.bytes = self.sizes.bytes(self.range, due.keys);
         self.range += 1;
         self.sized_in_range = 0;
-        self.left_in_range = SIZED_IN_RANGE;
+        self.left_in_range = self.effort.sized_in_range;
         true
     }
 
@@ -403,7 +424,8 @@ impl Forecaster {
         let index = &space.dbs[db].index;
         for bucket in index.soonest() {
             let seen = self.sizes.seen(self.range);
-            self.left_in_range = self.left_in_range.min(SIZED_IN_RANGE.saturating_sub(seen));
+            let missing = self.effort.sized_in_range.saturating_sub(seen);
+            self.left_in_range = self.left_in_range.min(missing);
             if self.left_in_range == 0 || bucket.start() > to {
                 break;
             }
