@@ -22,4 +22,6 @@ pub mod engine;
 
 pub mod command;
 
+pub mod web;
+
 pub mod server;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Every module of the crate; each uses only those before it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "allocator",
     "clock",
     "config",
@@ -15,6 +15,7 @@ const ORDER: [&str; 12] = [
     "snapshot",
     "engine",
     "command",
+    "web",
     "server",
 ];
 
