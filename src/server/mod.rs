@@ -1,9 +1,9 @@
 //! The shell: the event loop around the engine, in visible phases.
 //!
 //! ```text
-//! poll ─> clock ─> accept ─> read + parse ─> execute in batches ─> flush ─> jobs ─> flush ─> close
-//!   ▲                                                                                        │
-//!   └──────────────────────── timeout: the next deadline ◄─────────────────────────────────────┘
+//! poll ─> clock ─> accept ─> read + parse ─> execute ─> flush ─> jobs ─> flush ─> web ─> close
+//!   ▲                                                                                     │
+//!   └──────────────────────── timeout: the next deadline ◄────────────────────────────────┘
 //! ```
 //!
 //! Replies leave before the jobs run, so that nobody waits for a slice that began after his request

@@ -13,6 +13,7 @@ use mayfly::web::prometheus::{Kind, METRICS, WITHIN};
 use mayfly::web::request::{HEAD_BYTES_MAX, HEADERS_MAX};
 use mayfly::web::visitor::{READ_BYTES_MAX, Visitor};
 use mayfly::web::{FRESH_US, PAGE, SCRIPT_SHA256, STYLE_SHA256, Site};
+use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::Value;
 
 use crate::process::{DEADLINE_MS, Server, mayfly, run_to_end, text_of, wait_for};
@@ -887,6 +888,15 @@ fn the_port_is_set_at_run_time_like_that_of_clients() {
         "{reply}"
     );
     assert!(get(port, "/none").starts_with("HTTP/1.1 404 "));
+    // Both ports or none.
+    let probe = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let free = probe.local_addr().expect("an address").port();
+    drop(probe);
+    let both = format!("CONFIG SET port {free} metrics-port {other}");
+    let reply = server.run(&both, 1);
+    assert!(reply.contains("'metrics-port'"), "{reply}");
+    assert!(TcpStream::connect(("127.0.0.1", free)).is_err());
+    assert!(get(port, "/none").starts_with("HTTP/1.1 404 "));
     let other = other.to_string();
     let output = run_to_end(&[
         "--port",
@@ -912,6 +922,27 @@ fn the_port_is_set_at_run_time_like_that_of_clients() {
         text.contains("another one can be chosen with --metrics-port"),
         "{text}"
     );
+}
+
+#[test]
+fn descriptors_are_kept_free_for_the_port() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let limit = Rlimit {
+        current: Some(300),
+        maximum: Some(300),
+    };
+    prlimit(Some(server.pid()), Resource::Nofile, limit).expect("the limit of a child");
+    assert_eq!(server.run("CONFIG SET maxclients 268", 1), "+OK\r\n");
+    let probe = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let port = probe.local_addr().expect("an address").port();
+    drop(probe);
+    let reply = server.run(&format!("CONFIG SET metrics-port {port}"), 1);
+    assert!(reply.contains("'metrics-port'"), "{reply}");
+    assert!(reply.ends_with("try with 188\r\n"), "{reply}");
+    let both = format!("CONFIG SET metrics-port {port} maxclients 188");
+    assert_eq!(server.run(&both, 1), "+OK\r\n");
+    assert!(get(port, "/none").starts_with("HTTP/1.1 404 "));
 }
 
 #[test]
