@@ -45,6 +45,11 @@ const FULL: Effort = Effort {
 };
 /// Databases without such keys that a step of a forecast passes over.
 const EMPTY_PER_STEP: usize = 64;
+/// What the buckets of so many databases say is kept between the steps in which they are counted
+/// and looked up; it takes some kilobytes each.
+const FORECASTS_KEPT_MAX: usize = 16;
+/// In so many databases keys of a range of time are looked for, to take their sizes.
+const SIZED_DATABASES_MAX: usize = 256;
 
 /// When the next key dies: not before `min`, and not after `max`. They are equal unless so many
 /// keys came into question that not all of them were looked up.
@@ -277,10 +282,11 @@ pub struct Forecaster {
     rng: SmallRng,
     /// The databases in question.
     dbs: Range<usize>,
-    /// Those that have keys with a deadline, and what their buckets say.
-    counted: Vec<(usize, Forecast)>,
-    /// Of which so many keys have been looked up.
-    looked_up: usize,
+    /// Those that have keys with a deadline.
+    counted: Vec<u16>,
+    /// Those of them some of whose keys must be looked up, the next one last, and what the buckets
+    /// of some say.
+    doubtful: Vec<(u16, Option<Forecast>)>,
     /// Items that only their entries can place, in all of them.
     uncertain: usize,
     /// Keys with a deadline.
@@ -312,7 +318,7 @@ impl Forecaster {
             rng: space.rng.clone(),
             dbs,
             counted: Vec::new(),
-            looked_up: 0,
+            doubtful: Vec::new(),
             uncertain: 0,
             volatile: 0,
             sums: vec![0; moments.len()],
@@ -347,39 +353,52 @@ impl Forecaster {
             let index = &space.dbs[db].index;
             if !index.is_empty() {
                 let forecast = index.forecast(&self.moments);
-                self.uncertain += forecast.uncertain_len();
                 self.volatile += index.len();
-                self.counted.push((db, forecast));
+                self.counted.push(db as u16);
+                if forecast.uncertain_len() == 0 {
+                    self.add(&forecast);
+                } else {
+                    self.uncertain += forecast.uncertain_len();
+                    let is_kept = self.doubtful.len() < FORECASTS_KEPT_MAX;
+                    self.doubtful.push((db as u16, is_kept.then_some(forecast)));
+                }
                 return true;
             }
         }
         if !self.dbs.is_empty() {
             return true;
         }
-        let Some((db, forecast)) = self.counted.get_mut(self.looked_up) else {
+        let Some((db, kept)) = self.doubtful.pop() else {
             return false;
         };
+        let db = usize::from(db);
+        let mut forecast = kept.unwrap_or_else(|| space.dbs[db].index.forecast(&self.moments));
         // Every database gets its share of the lookups.
         let share = forecast.uncertain_len() * self.effort.lookups;
         let k = share.div_ceil(self.uncertain.max(1));
-        space.look_up(*db, forecast, k, &mut self.rng);
+        space.look_up(db, &mut forecast, k, &mut self.rng);
+        self.add(&forecast);
+        true
+    }
+
+    fn add(&mut self, forecast: &Forecast) {
         let sums = self.sums.iter_mut();
         sums.zip(forecast.due()).for_each(|(sum, due)| *sum += due);
-        self.looked_up += 1;
-        true
     }
 
     /// Takes sizes from all keys alike, of the next database.
     fn size_step(&mut self, space: &Keyspace) -> bool {
-        let Some(&(db, _)) = self.counted.get(self.sized) else {
+        let Some(&db) = self.counted.get(self.sized) else {
             return false;
         };
+        let db = usize::from(db);
         let index = &space.dbs[db].index;
         let k = (index.len() * self.effort.sized).div_ceil(self.volatile.max(1));
         let mut drawn = Vec::new();
         index.draw_all(&mut self.rng, k, &mut drawn);
         space.note_sizes(db, &drawn, &mut self.sizes);
-        self.sized += 1;
+        // Of more databases than keys are looked up, not all are asked.
+        self.sized += self.counted.len().div_ceil(self.effort.sized).max(1);
         true
     }
 
@@ -403,12 +422,13 @@ impl Forecaster {
             .counted
             .get(self.sized_in_range)
             .filter(|_| due.keys > 0);
-        if let Some(&(db, _)) = next
+        if let Some(&db) = next
             && self.left_in_range > 0
+            && self.sized_in_range < SIZED_DATABASES_MAX
             && self.sizes.seen(self.range) < self.effort.sized_in_range
         {
             self.sized_in_range += 1;
-            self.draw_sizes_in(space, db);
+            self.draw_sizes_in(space, usize::from(db));
             return true;
         }
         due.bytes = self.sizes.bytes(self.range, due.keys);
