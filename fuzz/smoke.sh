@@ -23,7 +23,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 # Bytes of an input. One of `model` and `entry` takes about a millisecond so; at 4,096 it took up to 30, which
 # left a short run some hundred tries.
 declare -A length_max=([request]=4096 [session]=4096 [snapshot]=4096 [model]=64 [entry]=160 [script]=512
-    [codecs]=512)
+    [codecs]=512 [http]=1024)
 
 # What a run costs beside what it looks for, measured over some seconds each: without the instrumentation of
 # comparisons all targets find as much or more, at 1.1 to 1.8 times the runs; without the weighing of rare
@@ -41,7 +41,7 @@ smoke() {
 }
 
 cargo fuzz build --no-trace-compares
-targets=(request session model snapshot entry script codecs)
+targets=(request session model snapshot entry script codecs http)
 for target in "${targets[@]}"; do
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n || true; done
     cp -r "fuzz/corpus/$target" "$work/$target"

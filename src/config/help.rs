@@ -12,6 +12,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("Expiry", "active-expire-effort"),
     ("Events", "notify-keyspace-events"),
     ("Housekeeping and permissions", "hz"),
+    ("Page and metrics", "metrics-port"),
     ("Logging and starting", "loglevel"),
 ];
 
@@ -23,6 +24,12 @@ const OWN: &[&str] = &[
     "expire-clock",
     "expire-max-lag-ms",
     "expire-past-event",
+    "expired-event-stream",
+    "expiry-rule",
+    "metrics-port",
+    "metrics-bind",
+    "metrics-hosts",
+    "metrics-show-keys",
     "unknown-settings",
 ];
 

@@ -59,6 +59,8 @@ pub const INCLUDE_DEPTH_MAX: usize = 16;
 pub const INCLUDES_MAX: usize = 256;
 /// How many addresses `bind` takes.
 pub const BIND_ADDRESSES_MAX: usize = 16;
+/// How many names `metrics-hosts` takes.
+pub const METRICS_HOSTS_MAX: usize = 64;
 /// Redis: allows two thousand million databases; each costs memory, so there is a sane end.
 pub const DATABASES_MAX: i64 = 65_536;
 /// `hz` is held in this range without an error, as in Redis.
@@ -192,6 +194,14 @@ pub struct Config {
     pub logfile: String,
     /// Path of the file that gets the process id, empty for none.
     pub pidfile: String,
+    /// TCP port of the page and of metrics, 0 for none.
+    pub metrics_port: u16,
+    /// Addresses it is on; one with a leading `-` may be missing from the machine.
+    pub metrics_bind: Vec<String>,
+    /// Names by which it may be asked for, in lower case, besides `localhost` and IP addresses.
+    pub metrics_hosts: Vec<String>,
+    /// Whether the page shows names of keys.
+    pub metrics_show_keys: bool,
     /// Whether a setting of an unknown name stops the start.
     pub refuses_unknown: bool,
     /// Values of settings without effect, where they are not the defaults.
@@ -266,6 +276,10 @@ impl Default for Config {
             loglevel: LogLevel::Notice,
             logfile: String::new(),
             pidfile: String::new(),
+            metrics_port: 0,
+            metrics_bind: vec!["127.0.0.1".into()],
+            metrics_hosts: Vec::new(),
+            metrics_show_keys: false,
             refuses_unknown: true,
             accepted: BTreeMap::new(),
         }

@@ -150,6 +150,20 @@ pub(super) fn addresses(args: &[Vec<u8>]) -> Result<Vec<String>, String> {
     Ok(words.into_iter().map(str::to_string).collect())
 }
 
+/// Names of machines as the Domain Name System has them, in lower case.
+pub(super) fn host_names(args: &[Vec<u8>]) -> Result<Vec<String>, String> {
+    let words = many(args)?;
+    if words.len() > METRICS_HOSTS_MAX {
+        return Err(format!("there may be at most {METRICS_HOSTS_MAX} names"));
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = |word: &&str| !word.is_empty() && word.bytes().all(is_plain);
+    match words.iter().find(|word| !is_name(word)) {
+        Some(word) => Err(format!("'{word}' is no name of a machine, without a port")),
+        None => Ok(words.iter().map(|word| word.to_ascii_lowercase()).collect()),
+    }
+}
+
 pub(super) fn octal(args: &[Vec<u8>], max: u32) -> Result<u32, String> {
     let value = u32::from_str_radix(one(args)?, 8)
         .map_err(|_| "argument couldn't be parsed as an octal number".to_string())?;

@@ -125,6 +125,12 @@ impl Row {
                 .map(|rule| line(&rule.print()))
                 .collect(),
             "bind" if !config.bind.is_empty() => vec![line(&config.bind.join(" "))],
+            "metrics-bind" if !config.metrics_bind.is_empty() => {
+                vec![line(&config.metrics_bind.join(" "))]
+            }
+            "metrics-hosts" if !config.metrics_hosts.is_empty() => {
+                vec![line(&config.metrics_hosts.join(" "))]
+            }
             "notify-keyspace-events" => {
                 let letters = config.notify_keyspace_events.print_whole();
                 vec![line(&quote(letters.as_bytes()))]
@@ -621,6 +627,38 @@ pub const SETTINGS: &[Setting] = &[
         access: Access::Immutable,
         get: |c| name_of(c.protected_configs, PERMISSIONS),
         set: |c, a| choice(a, PERMISSIONS).map(|v| c.protected_configs = v),
+    },
+    Setting {
+        name: "metrics-port",
+        values: "0 to 65535",
+        help: "TCP port of a page about this server and of metrics for Prometheus, 0 for none.",
+        access: Access::Mutable,
+        get: |c| c.metrics_port.to_string(),
+        set: |c, a| integer(a, 0, 65535).map(|v| c.metrics_port = v),
+    },
+    Setting {
+        name: "metrics-bind",
+        values: "ADDRESS ...",
+        help: "Addresses of that port, as with bind.",
+        access: Access::Mutable,
+        get: |c| c.metrics_bind.join(" "),
+        set: |c, a| addresses(a).map(|v| c.metrics_bind = v),
+    },
+    Setting {
+        name: "metrics-hosts",
+        values: "NAME ... or \"\"",
+        help: "Names of this machine by which browsers may ask for the page; others are refused.",
+        access: Access::Mutable,
+        get: |c| c.metrics_hosts.join(" "),
+        set: |c, a| host_names(a).map(|v| c.metrics_hosts = v),
+    },
+    Setting {
+        name: "metrics-show-keys",
+        values: "yes|no",
+        help: "Whether the page names the keys that expire next.",
+        access: Access::Mutable,
+        get: |c| name_of(c.metrics_show_keys, YES_NO),
+        set: |c, a| yes_no(a).map(|v| c.metrics_show_keys = v),
     },
     Setting {
         name: "loglevel",

@@ -34,6 +34,8 @@ pub struct Ledger {
     pub snapshot: usize,
     /// Sessions: buffers, queued commands, watched keys, subscriptions.
     pub clients: usize,
+    /// Connections to the port of metrics, and what they are to be sent.
+    pub web: usize,
     /// The interpreter of scripts, with what they keep in it.
     pub interpreter: usize,
     /// Texts of cached scripts.
@@ -53,7 +55,14 @@ impl Ledger {
         let keys = self.entries + self.tables + self.indexes;
         let jobs = self.graveyard + self.snapshot;
         let scripts = self.interpreter + self.scripts + self.libraries;
-        self.startup + keys + jobs + self.clients + scripts
+        self.startup + keys + jobs + self.clients + self.web + scripts
+    }
+
+    /// Adds what a database takes.
+    pub fn add_database(&mut self, db: &Db) {
+        self.entries += db.table.entry_bytes();
+        self.tables += db.table.allocated_bytes();
+        self.indexes += db.index.allocated_bytes() + db.members.allocated_bytes();
     }
 }
 
@@ -61,20 +70,26 @@ impl Engine {
     /// What everything takes now. Asks every database that holds anything, every client and every
     /// library once.
     pub fn ledger(&self) -> Ledger {
-        let over_dbs = |bytes: fn(&Db) -> usize| self.keyspace.kept_databases().map(bytes).sum();
+        let mut ledger = self.ledger_without_many();
+        let databases = self.keyspace.kept_databases();
+        databases.for_each(|db| ledger.add_database(db));
         let sessions = self.sessions.iter();
+        ledger.clients = sessions.map(|(_, session)| session.memory_bytes()).sum();
+        ledger
+    }
+
+    /// The same without what there may be many of, databases and clients.
+    pub fn ledger_without_many(&self) -> Ledger {
         let waiting = self.jobs.persistence.waiting_bytes();
         Ledger {
             startup: self.identity.startup_bytes as usize,
-            entries: over_dbs(|db| db.table.entry_bytes()),
-            tables: over_dbs(|db| db.table.allocated_bytes()),
-            indexes: over_dbs(|db| db.index.allocated_bytes() + db.members.allocated_bytes()),
             graveyard: self.keyspace.graveyard.allocated_bytes(),
             snapshot: self.keyspace.cut.held_bytes() + waiting,
-            clients: sessions.map(|(_, session)| session.memory_bytes()).sum(),
+            web: self.web_bytes,
             interpreter: self.scripts.interpreter_bytes(),
             scripts: self.scripts.cached_bytes(),
             libraries: self.scripts.library_bytes(),
+            ..Ledger::default()
         }
     }
 }

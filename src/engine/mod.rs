@@ -149,6 +149,8 @@ pub struct Engine {
     pub exit: Option<i32>,
     /// Given by the shell; without one such settings are no more than remembered.
     pub reconfigure: Reconfigure,
+    /// Bytes that connections to the port of metrics hold; told by the shell.
+    pub web_bytes: usize,
     /// Facts about the process.
     pub identity: Identity,
     /// For whatever needs chance outside the keyspace.
@@ -200,6 +202,7 @@ impl Engine {
             busy: None,
             exit: None,
             reconfigure: Box::new(|_, _, _| Ok(())),
+            web_bytes: 0,
             identity: Identity {
                 run_id,
                 ..Identity::default()

@@ -66,6 +66,10 @@ pub struct Persistence {
     pub last_duration_ms: Option<u64>,
     /// Saves finished since start.
     pub saves: u64,
+    /// Saves that failed or were given up, since start.
+    pub saves_failed: u64,
+    /// Length of the snapshot that was saved last, in bytes; none before the first save.
+    pub last_bytes: Option<u64>,
     /// Largest backlog of kept entries of the last save, in bytes.
     pub last_backlog_bytes: usize,
     backlog_bytes: usize,
@@ -96,6 +100,8 @@ impl Persistence {
             is_interrupt_refused: false,
             last_duration_ms: None,
             saves: 0,
+            saves_failed: 0,
+            last_bytes: None,
             last_backlog_bytes: 0,
             backlog_bytes: 0,
             dirty_saved: 0,
@@ -252,6 +258,7 @@ impl Engine {
         if self.jobs.persistence.running.take().is_some() {
             self.keyspace.end_cut();
             self.jobs.persistence.failures += 1;
+            self.jobs.persistence.saves_failed += 1;
             self.clean_after_failures();
             log::info!("Background saving was given up");
         }
@@ -280,14 +287,14 @@ impl Engine {
         let dirty = self.keyspace.changes.dirty();
         let result = job.complete(&mut self.keyspace, &self.reading);
         self.keyspace.end_cut();
-        self.note_saved(result.map(|_| ()), dirty, keeps_old)
+        self.note_saved(result, dirty, keeps_old)
     }
 
     /// Notes how a save ended: how many changes it holds, and whether it set aside the file that
     /// was loaded in part, which only the first one does.
     fn note_saved(
         &mut self,
-        result: Result<(), SaveError>,
+        result: Result<u64, SaveError>,
         dirty: u64,
         keeps_old: bool,
     ) -> Result<(), String> {
@@ -295,7 +302,8 @@ impl Engine {
         let now_ms = self.reading.monotonic_us / 1000;
         let persistence = &mut self.jobs.persistence;
         match &result {
-            Ok(()) => {
+            &Ok(bytes) => {
+                persistence.last_bytes = Some(bytes);
                 persistence.last_save_unix = wall_s;
                 persistence.dirty_saved = dirty;
                 persistence.saves += 1;
@@ -310,6 +318,7 @@ impl Engine {
                 let wait_ms = RETRY_MS.0 << persistence.failures.min(10);
                 persistence.retry_at_ms = now_ms + wait_ms.min(RETRY_MS.1);
                 persistence.failures += 1;
+                persistence.saves_failed += 1;
                 if keeps_old && error.has_replaced {
                     persistence.lossy = None;
                 }
@@ -318,7 +327,7 @@ impl Engine {
         }
         persistence.is_last_ok = result.is_ok();
         self.clean_after_failures();
-        result.map_err(|error| error.text)
+        result.map(drop).map_err(|error| error.text)
     }
 
     /// Starts restamping before the stamps of saves that were given up come round.
@@ -376,7 +385,7 @@ impl Engine {
         persistence.last_backlog_bytes = persistence.backlog_bytes;
         self.keyspace.end_cut();
         let (dirty, keeps_old) = (running.dirty_at_cut, running.keeps_old);
-        let noted = self.note_saved(result.map(|_| ()), dirty, keeps_old);
+        let noted = self.note_saved(result, dirty, keeps_old);
         if noted.is_ok() {
             log::info!("Background saving terminated with success");
         }

@@ -107,29 +107,34 @@ impl Forecast {
 }
 
 impl Strata {
-    /// What the buckets know of how many items are due by each of these moments, in order.
+    /// What the buckets know of how many items are due by each of these moments, which ascend.
     pub fn forecast(&self, moments: &[UnixMillis]) -> Forecast {
-        let mut moments: Vec<Moment> = moments
-            .iter()
-            .map(|&UnixMillis(until)| Moment {
+        // How many are certain, or uncertain, from a moment on that were not so before. There are
+        // thousands of buckets, and of most of them all items are certain from some moment on.
+        let mut from: Vec<(usize, isize)> = vec![(0, 0); moments.len() + 1];
+        for Bucket { start, last, pile } in self.buckets() {
+            let first = moments.partition_point(|moment| moment.0 < start);
+            let ended = first + moments[first..].partition_point(|moment| moment.0 < last);
+            let (len, extended) = (pile.len as usize, pile.extended as usize);
+            from[first].1 += len as isize;
+            from[ended].0 += len - extended;
+            from[ended].1 -= (len - extended) as isize;
+        }
+        let (mut certain, mut uncertain) = (0, 0);
+        let moments = moments.iter().zip(from).map(|(&UnixMillis(until), from)| {
+            certain += from.0;
+            uncertain += from.1;
+            Moment {
                 until,
-                certain: 0,
-                uncertain: 0,
+                certain,
+                uncertain: usize::try_from(uncertain).expect("no more end than began"),
                 seen: 0.0,
                 seen_due: 0.0,
-            })
-            .collect();
-        for Bucket { start, last, pile } in self.buckets() {
-            for moment in moments.iter_mut().filter(|moment| start <= moment.until) {
-                if last <= moment.until {
-                    moment.certain += (pile.len - pile.extended) as usize;
-                    moment.uncertain += pile.extended as usize;
-                } else {
-                    moment.uncertain += pile.len as usize;
-                }
             }
+        });
+        Forecast {
+            moments: moments.collect(),
         }
-        Forecast { moments }
     }
 
     /// Draws uncertain items for a forecast: all of them if they are in few chunks and no more than

@@ -5,6 +5,7 @@
 //! the end must still be read.
 
 use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -103,6 +104,15 @@ impl Connection {
     pub fn deregister(&mut self, registry: &Registry) {
         // The stream is closed right after this, which takes it out of the poll in any case.
         let _ = registry.deregister(self.stream.source());
+    }
+
+    /// Tells the peer that nothing more will be written.
+    pub fn finish(&self) {
+        // If it fails the peer has left.
+        let _ = match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
     }
 
     /// Reads once.

@@ -1,4 +1,7 @@
-//! Listening sockets: addresses, backlog, permissions; and room for the clients they let in.
+//! Listening sockets: addresses, backlog, permissions; and room for those they let in.
+//!
+//! There are two sets of them, each with settings of its own: for clients of the Redis protocol,
+//! and for the page and metrics if that is wanted.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +12,8 @@ use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Socket, Type};
 
-use crate::config::{Config, SetError};
+use super::web::CONNECTIONS_MAX;
+use crate::config::{BIND_ADDRESSES_MAX, Config, SetError};
 use crate::engine::session::is_local;
 use crate::engine::{Engine, Origin};
 
@@ -37,16 +41,58 @@ impl Listener {
     }
 }
 
+/// The settings that say where TCP sockets listen.
+pub struct Door {
+    bind: (&'static str, fn(&Config) -> &[String]),
+    port: (&'static str, fn(&Config) -> u16),
+    first_token: usize,
+}
+
+/// For clients of the Redis protocol.
+pub const CLIENTS: Door = Door {
+    bind: ("bind", |config| &config.bind),
+    port: ("port", |config| config.port),
+    first_token: FIRST_LISTENER,
+};
+/// For the page and metrics.
+pub const METRICS: Door = Door {
+    bind: ("metrics-bind", |config| &config.metrics_bind),
+    port: ("metrics-port", |config| config.metrics_port),
+    first_token: FIRST_METRICS_LISTENER,
+};
+
+impl Door {
+    /// Whether its sockets have other addresses if these settings changed.
+    pub fn is_moved(&self, changed: &[&str]) -> bool {
+        changed.contains(&self.bind.0) || changed.contains(&self.port.0)
+    }
+
+    fn port(&self, config: &Config) -> u16 {
+        (self.port.1)(config)
+    }
+
+    fn bind<'a>(&self, config: &'a Config) -> &'a [String] {
+        (self.bind.1)(config)
+    }
+}
+
 /// What is wrong when there is neither a port nor a unix socket.
 const NOWHERE: &str = "configured to not listen anywhere: set port or unixsocket";
+/// What is wrong when there is a port for metrics without an address.
+const NO_METRICS_ADDRESS: &str = "metrics-port is set, but metrics-bind is empty";
 /// Tokens from this on are those of listeners; below it are sessions' keys.
 pub const FIRST_LISTENER: usize = usize::MAX - 256;
+/// The same of listeners for metrics.
+pub const FIRST_METRICS_LISTENER: usize = usize::MAX - 128;
 /// Descriptors the server needs beside those of its clients.
 const DESCRIPTORS_RESERVED: u64 = 32;
+/// More of them if there is a port for metrics.
+const DESCRIPTORS_OF_METRICS: u64 = (CONNECTIONS_MAX + BIND_ADDRESSES_MAX) as u64;
 
 /// The listening sockets, registered with the poll.
 pub struct Listeners {
     open: Vec<Listener>,
+    door: &'static Door,
     registry: Registry,
 }
 
@@ -55,9 +101,17 @@ impl Listeners {
     ///
     /// # Errors
     /// Of the operating system.
-    pub fn new(open: Vec<Listener>, registry: &Registry) -> io::Result<Listeners> {
+    pub fn new(
+        open: Vec<Listener>,
+        door: &'static Door,
+        registry: &Registry,
+    ) -> io::Result<Listeners> {
         let registry = registry.try_clone()?;
-        let mut listeners = Listeners { open, registry };
+        let mut listeners = Listeners {
+            open,
+            door,
+            registry,
+        };
         listeners.register(0)?;
         Ok(listeners)
     }
@@ -65,7 +119,7 @@ impl Listeners {
     /// Registers those from number `first` on.
     fn register(&mut self, first: usize) -> io::Result<()> {
         for (at, listener) in self.open.iter_mut().enumerate().skip(first) {
-            let token = Token(FIRST_LISTENER + at);
+            let token = Token(self.door.first_token + at);
             match listener {
                 Listener::Tcp(tcp) => self.registry.register(tcp, token, Interest::READABLE)?,
                 Listener::Unix(unix) => self.registry.register(unix, token, Interest::READABLE)?,
@@ -90,22 +144,23 @@ impl Listeners {
         self.open
             .retain(|listener| matches!(listener, Listener::Unix(_)));
         let kept = self.open.len();
-        let result = match open_tcp(config) {
+        let door = self.door;
+        let result = match open_tcp(config, door) {
             Ok(opened) => {
                 self.open.extend(opened);
                 Ok(())
             }
             Err(error) => {
                 log::warn!("Changing the listening sockets failed: {error}");
-                match open_tcp(before) {
+                match open_tcp(before, door) {
                     Ok(opened) => self.open.extend(opened),
                     Err(error) => log::error!("The old listening sockets are lost: {error}"),
                 }
-                Err(if config.port == before.port {
-                    SetError::failed("bind", "Failed to bind to specified addresses.")
+                Err(if door.port(config) == door.port(before) {
+                    SetError::failed(door.bind.0, "Failed to bind to specified addresses.")
                 } else {
                     let why = "Unable to listen on this port. Check server logs.";
-                    SetError::failed("port", why)
+                    SetError::failed(door.port.0, why)
                 })
             }
         };
@@ -116,14 +171,18 @@ impl Listeners {
     }
 }
 
-/// Makes room for the descriptors of so many clients.
+/// Makes room for the descriptors of as many clients as are allowed.
 ///
 /// # Errors
 /// If the system does not allow that: how many clients it allows.
-pub fn make_room(clients: u32) -> Result<(), u32> {
+pub fn make_room(config: &Config) -> Result<(), u32> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    let wanted = u64::from(clients) + DESCRIPTORS_RESERVED;
+    let reserved = match config.metrics_port {
+        0 => DESCRIPTORS_RESERVED,
+        _ => DESCRIPTORS_RESERVED + DESCRIPTORS_OF_METRICS,
+    };
+    let wanted = u64::from(config.clients_max) + reserved;
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= wanted {
         return Ok(());
@@ -135,7 +194,7 @@ pub fn make_room(clients: u32) -> Result<(), u32> {
     if granted >= wanted {
         return Ok(());
     }
-    Err(granted.saturating_sub(DESCRIPTORS_RESERVED).max(1) as u32)
+    Err(granted.saturating_sub(reserved).max(1) as u32)
 }
 
 /// Whether there is something to listen on: what can be told without looking at the machine.
@@ -143,6 +202,13 @@ pub fn make_room(clients: u32) -> Result<(), u32> {
 /// # Errors
 /// What is wrong with the addresses, or that there is none.
 pub fn check(config: &Config) -> Result<(), String> {
+    if config.metrics_port != 0 {
+        if config.metrics_bind.is_empty() {
+            return Err(NO_METRICS_ADDRESS.to_owned());
+        }
+        let mut addresses = config.metrics_bind.iter();
+        addresses.try_for_each(|text| parse_address(text).map(drop))?;
+    }
     let has_tcp = config.port != 0 && !config.bind.is_empty();
     if !has_tcp {
         return match config.unixsocket.is_empty() {
@@ -230,22 +296,35 @@ pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
             .map_err(|error| format!("opening Unix socket {}: {error}", config.unixsocket))?;
         listeners.push(Listener::Unix(listener));
     }
-    listeners.extend(open_tcp(config)?);
+    listeners.extend(open_tcp(config, &CLIENTS)?);
     if listeners.is_empty() {
         return Err(NOWHERE.to_owned());
     }
     Ok(listeners)
 }
 
-/// Opens the sockets of the settings `bind` and `port`.
-fn open_tcp(config: &Config) -> Result<Vec<Listener>, String> {
+/// Opens the sockets of the page and metrics, if they are wanted.
+///
+/// # Errors
+/// Which address could not be used, and why.
+pub fn open_metrics(config: &Config) -> Result<Vec<Listener>, String> {
+    let listeners = open_tcp(config, &METRICS)?;
+    if listeners.is_empty() && config.metrics_port != 0 {
+        return Err(NO_METRICS_ADDRESS.to_owned());
+    }
+    Ok(listeners)
+}
+
+/// Opens the TCP sockets that the settings of a door ask for.
+fn open_tcp(config: &Config, door: &Door) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    if config.port == 0 {
+    let port = door.port(config);
+    if port == 0 {
         return Ok(listeners);
     }
-    for text in &config.bind {
+    for text in door.bind(config) {
         let (ip, is_optional) = parse_address(text)?;
-        let address = SocketAddr::new(ip, config.port);
+        let address = SocketAddr::new(ip, port);
         match listen_tcp(address, config.tcp_backlog as i32) {
             Ok(listener) => listeners.push(Listener::Tcp(listener)),
             Err(error) if is_optional && is_missing(&error) => {
@@ -253,8 +332,10 @@ fn open_tcp(config: &Config) -> Result<Vec<Listener>, String> {
             }
             Err(error) => {
                 let hint = match error.kind() {
-                    io::ErrorKind::AddrInUse => "; another one can be chosen with --port",
-                    _ => "",
+                    io::ErrorKind::AddrInUse => {
+                        format!("; another one can be chosen with --{}", door.port.0)
+                    }
+                    _ => String::new(),
                 };
                 return Err(format!(
                     "could not create server TCP listening socket {address}: {error}{hint}"

@@ -1,9 +1,9 @@
 //! The shell: the event loop around the engine, in visible phases.
 //!
 //! ```text
-//! poll ─> clock ─> accept ─> read + parse ─> execute in batches ─> flush ─> jobs ─> flush ─> close
-//!   ▲                                                                                        │
-//!   └──────────────────────── timeout: the next deadline ◄─────────────────────────────────────┘
+//! poll ─> clock ─> accept ─> read + parse ─> execute ─> flush ─> jobs ─> flush ─> web ─> close
+//!   ▲                                                                                     │
+//!   └──────────────────────── timeout: the next deadline ◄────────────────────────────────┘
 //! ```
 //!
 //! Replies leave before the jobs run, so that nobody waits for a slice that began after his request
@@ -23,6 +23,7 @@ pub mod connection;
 pub mod listener;
 pub mod logging;
 pub mod machine;
+pub mod web;
 
 use std::cell::RefCell;
 use std::io;
@@ -43,6 +44,7 @@ use crate::engine::session::{Closing, SessionKey};
 use crate::engine::{Engine, Origin, Reconfigure};
 use connection::{Connection, READ_MAX, Received, Stream};
 use listener::{FIRST_LISTENER, Listener, Listeners};
+use web::Web;
 
 const SIGNALS: Token = Token(usize::MAX - 300);
 const EVENTS_PER_POLL: usize = 1024;
@@ -66,6 +68,7 @@ struct Shell<'a> {
     /// Shared with the function that changes them on CONFIG SET.
     listeners: Rc<RefCell<Listeners>>,
     signals: Signals,
+    web: Web,
     connections: Vec<Option<Connection>>,
     /// Connections that may have something to read.
     to_read: Vec<SessionKey>,
@@ -86,12 +89,17 @@ impl<'a> Server<'a> {
         mut engine: Engine,
         clock: &'a mut dyn Clock,
         listeners: Vec<Listener>,
+        metrics: Vec<Listener>,
         mut signals: Signals,
     ) -> io::Result<Server<'a>> {
         let poll = Poll::new()?;
-        let listeners = Listeners::new(listeners, poll.registry())?;
+        let registry = poll.registry();
+        let listeners = Listeners::new(listeners, &listener::CLIENTS, registry)?;
         let listeners = Rc::new(RefCell::new(listeners));
-        engine.reconfigure = reconfiguring(&listeners);
+        let metrics = Listeners::new(metrics, &listener::METRICS, registry)?;
+        let metrics = Rc::new(RefCell::new(metrics));
+        engine.reconfigure = reconfiguring(&listeners, &metrics);
+        let web = Web::new(metrics, registry)?;
         poll.registry()
             .register(&mut signals, SIGNALS, Interest::READABLE)?;
         let shell = Shell {
@@ -99,6 +107,7 @@ impl<'a> Server<'a> {
             poll,
             listeners,
             signals,
+            web,
             connections: Vec::new(),
             to_read: Vec::new(),
             buffer: vec![0; READ_MAX].into_boxed_slice(),
@@ -139,6 +148,7 @@ impl<'a> Server<'a> {
             dispatch::wait::serve_waiting(engine, shell);
             // What the jobs had to tell: events, and the replies of those they let go on.
             shell.flush(engine);
+            shell.web.turn(engine, shell.clock);
             shell.close(engine);
             engine.metrics.turns += 1;
             engine.metrics.busy_us += engine.reading.monotonic_us - start_us;
@@ -184,10 +194,12 @@ impl Shell<'_> {
         let listeners = self.listeners.borrow();
         let places: Vec<String> = listeners.iter().map(Listener::place).collect();
         log::info!("Ready to accept connections on {}", places.join(" and "));
+        self.web.tell_places();
     }
 
     fn timeout(&mut self, engine: &mut Engine) -> Option<Duration> {
         let has_more = self.is_accepting
+            || self.web.has_work()
             || !engine.unflushed.is_empty()
             || self.to_read.iter().any(|&key| self.may_read(engine, key));
         if has_more {
@@ -196,7 +208,11 @@ impl Shell<'_> {
         let now_us = engine.reading.monotonic_us;
         let again = self.accept_again_us;
         let again_ms = again.map(|at_us| at_us.saturating_sub(now_us).div_ceil(1000));
-        let wakeups = [engine.next_wakeup_ms(), again_ms];
+        let wakeups = [
+            engine.next_wakeup_ms(),
+            again_ms,
+            self.web.wakeup_ms(now_us),
+        ];
         wakeups
             .into_iter()
             .flatten()
@@ -220,6 +236,9 @@ impl Shell<'_> {
             signals
                 .into_iter()
                 .for_each(|signal| self.signal(engine, signal));
+            return;
+        }
+        if self.web.note(event) {
             return;
         }
         if token.0 >= FIRST_LISTENER {
@@ -430,18 +449,32 @@ impl Stream {
 }
 
 /// What CONFIG SET calls to put settings into effect that the engine cannot.
-fn reconfiguring(listeners: &Rc<RefCell<Listeners>>) -> Reconfigure {
-    let listeners = Rc::clone(listeners);
+fn reconfiguring(
+    listeners: &Rc<RefCell<Listeners>>,
+    metrics: &Rc<RefCell<Listeners>>,
+) -> Reconfigure {
+    let (listeners, metrics) = (Rc::clone(listeners), Rc::clone(metrics));
     Box::new(move |config, before, names| {
-        if names.contains(&"maxclients") {
-            listener::make_room(config.clients_max).map_err(|most| {
+        let needs_descriptors = ["maxclients", "metrics-port"];
+        if let Some(name) = needs_descriptors.iter().find(|name| names.contains(name)) {
+            listener::make_room(config).map_err(|most| {
                 let why = "The operating system is not able to handle the specified number of \
                            clients, try with";
-                SetError::failed("maxclients", format!("{why} {most}"))
+                SetError::failed(*name, format!("{why} {most}"))
             })?;
         }
-        if names.iter().any(|name| matches!(*name, "bind" | "port")) {
+        let is_moved = listener::CLIENTS.is_moved(names);
+        if is_moved {
             listeners.borrow_mut().reopen(config, before)?;
+        }
+        if listener::METRICS.is_moved(names)
+            && let Err(error) = metrics.borrow_mut().reopen(config, before)
+        {
+            if is_moved {
+                // All is changed or nothing.
+                let _ = listeners.borrow_mut().reopen(before, config);
+            }
+            return Err(error);
         }
         if names.contains(&"loglevel") {
             log::set_max_level(logging::level(config.loglevel));

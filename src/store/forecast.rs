@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use rand::rngs::SmallRng;
+
 use super::Keyspace;
 use super::entry::Slot;
 use super::live::memory_of;
@@ -23,10 +25,31 @@ use crate::expiry::index::ItemRef;
 pub const LOOKUPS_MAX: usize = 4_096;
 /// Keys looked up for the next deadline.
 pub const NEAREST_LOOKUPS_MAX: usize = 1_024;
-/// Keys looked up for the sizes of what falls due, and as many more of each range of time of which
-/// these are fewer, if there are.
-const SIZED_MAX: usize = 1_024;
-const SIZED_IN_RANGE: usize = 32;
+
+/// How many keys a forecast looks up, about.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// For the counts.
+    pub lookups: usize,
+    /// For the sizes of what falls due,
+    pub sized: usize,
+    /// and as many more of each range of time of which these are fewer, if there are.
+    pub sized_in_range: usize,
+}
+
+/// What a command takes.
+const FULL: Effort = Effort {
+    lookups: LOOKUPS_MAX,
+    sized: 1_024,
+    sized_in_range: 32,
+};
+/// Databases without such keys that a step of a forecast passes over.
+const EMPTY_PER_STEP: usize = 64;
+/// What the buckets of so many databases say is kept between the steps in which they are counted
+/// and looked up; it takes some kilobytes each.
+const FORECASTS_KEPT_MAX: usize = 16;
+/// In so many databases keys of a range of time are looked for, to take their sizes.
+const SIZED_DATABASES_MAX: usize = 256;
 
 /// When the next key dies: not before `min`, and not after `max`. They are equal unless so many
 /// keys came into question that not all of them were looked up.
@@ -82,30 +105,25 @@ impl Keyspace {
     /// How many keys of some databases die until each of these moments, which ascend; those that
     /// are dead and not removed yet among them. Exact if no more than [`LOOKUPS_MAX`] keys have to
     /// be looked up.
-    pub fn due_until(&mut self, dbs: Range<usize>, moments: &[UnixMillis]) -> Vec<usize> {
-        let mut sums = vec![0; moments.len()];
-        let forecasts: Vec<(usize, Forecast)> = self
-            .mortal(dbs)
-            .into_iter()
-            .map(|db| (db, self.dbs[db].index.forecast(moments)))
-            .collect();
-        let uncertain: usize = forecasts.iter().map(|(_, f)| f.uncertain_len()).sum();
-        for (db, mut forecast) in forecasts {
-            // Every database gets its share of the lookups.
-            let share = forecast.uncertain_len() * LOOKUPS_MAX;
-            let k = share.div_ceil(uncertain.max(1));
-            self.look_up(db, &mut forecast, k);
-            sums.iter_mut()
-                .zip(forecast.due())
-                .for_each(|(sum, due)| *sum += due);
-        }
-        sums
+    pub fn due_until(&self, dbs: Range<usize>, moments: &[UnixMillis]) -> Vec<usize> {
+        let mut forecaster = Forecaster::new(self, dbs, moments, FULL);
+        while forecaster.count_step(self) {}
+        forecaster.sums
     }
 
-    fn look_up(&mut self, db: usize, forecast: &mut Forecast, k: usize) {
+    /// What falls due until each of these moments, which ascend, from the one before on, and what
+    /// later: one element more than there are moments. What is dead and not removed yet is in the
+    /// first. Keys are counted as by [`Keyspace::due_until`].
+    pub fn forecast(&self, dbs: Range<usize>, moments: &[UnixMillis]) -> Vec<Due> {
+        let mut forecaster = Forecaster::new(self, dbs, moments, FULL);
+        while forecaster.step(self) {}
+        forecaster.due
+    }
+
+    fn look_up(&self, db: usize, forecast: &mut Forecast, k: usize, rng: &mut SmallRng) {
         let mut samples: Vec<Sample> = Vec::new();
         let index = &self.dbs[db].index;
-        index.draw_uncertain(&mut self.rng, forecast, k, &mut samples);
+        index.draw_uncertain(rng, forecast, k, &mut samples);
         let drawn: Vec<(ItemRef, u64)> = samples.iter().map(|s| (s.item, s.hash)).collect();
         self.fetch(db, &drawn);
         for sample in &samples {
@@ -118,69 +136,7 @@ impl Keyspace {
         }
     }
 
-    /// What falls due until each of these moments, which ascend, from the one before on, and what
-    /// later: one element more than there are moments. What is dead and not removed yet is in the
-    /// first. Keys are counted as by [`Keyspace::due_until`].
-    pub fn forecast(&mut self, dbs: Range<usize>, moments: &[UnixMillis]) -> Vec<Due> {
-        let used = self.mortal(dbs.clone());
-        let all = used.iter().map(|&db| self.dbs[db].index.len()).sum();
-        let mut until = self.due_until(dbs, moments);
-        until.push(all);
-        let mut counted = 0;
-        let mut due: Vec<Due> = Vec::new();
-        for sum in until {
-            // They are estimates: one may be less than the one before.
-            let keys = sum.saturating_sub(counted);
-            counted += keys;
-            due.push(Due { keys, bytes: 0 });
-        }
-        let mut sizes = Sizes::new(moments);
-        self.draw_sizes(&used, &mut sizes);
-        for (range, due) in due.iter_mut().enumerate() {
-            if due.keys > 0 {
-                self.draw_sizes_in(&used, range, &mut sizes);
-                due.bytes = sizes.bytes(range, due.keys);
-            }
-        }
-        due
-    }
-
-    /// Takes sizes from all keys alike.
-    fn draw_sizes(&mut self, used: &[usize], sizes: &mut Sizes<'_>) {
-        let all: usize = used.iter().map(|&db| self.dbs[db].index.len()).sum();
-        let mut drawn = Vec::new();
-        for &db in used {
-            drawn.clear();
-            let k = (self.dbs[db].index.len() * SIZED_MAX).div_ceil(all);
-            let Keyspace { dbs, rng, .. } = self;
-            dbs[db].index.draw_all(rng, k, &mut drawn);
-            self.note_sizes(db, &drawn, sizes);
-        }
-    }
-
-    /// Takes sizes from the buckets of a range of which few keys were met.
-    fn draw_sizes_in(&self, used: &[usize], range: usize, sizes: &mut Sizes<'_>) {
-        let (from, to) = sizes.ends(range);
-        let mut drawn = Vec::new();
-        let mut left = SIZED_IN_RANGE;
-        for &db in used {
-            let index = &self.dbs[db].index;
-            for bucket in index.soonest() {
-                left = left.min(SIZED_IN_RANGE.saturating_sub(sizes.seen(range)));
-                if left == 0 || bucket.start() > to {
-                    break;
-                }
-                if !bucket.is_due(from) {
-                    drawn.clear();
-                    index.draw_of(&bucket, left, &mut drawn);
-                    left -= drawn.len();
-                    self.note_sizes(db, &drawn, sizes);
-                }
-            }
-        }
-    }
-
-    fn note_sizes(&self, db: usize, drawn: &[(ItemRef, u64)], sizes: &mut Sizes<'_>) {
+    fn note_sizes(&self, db: usize, drawn: &[(ItemRef, u64)], sizes: &mut Sizes) {
         self.fetch(db, drawn);
         for &(item, hash) in drawn {
             let slot = self.slot_of(db, item, hash);
@@ -317,18 +273,204 @@ impl Keyspace {
     }
 }
 
+/// A forecast on its way. It goes from database to database, so that it can be made in slices; what
+/// changes meanwhile may be counted or not. Draws with a copy of the keyspace's generator: whoever
+/// asks changes nothing.
+pub struct Forecaster {
+    moments: Vec<UnixMillis>,
+    effort: Effort,
+    rng: SmallRng,
+    /// The databases in question.
+    dbs: Range<usize>,
+    /// Those that have keys with a deadline.
+    counted: Vec<u16>,
+    /// Those of them some of whose keys must be looked up, the next one last, and what the buckets
+    /// of some say.
+    doubtful: Vec<(u16, Option<Forecast>)>,
+    /// Items that only their entries can place, in all of them.
+    uncertain: usize,
+    /// Keys with a deadline.
+    volatile: usize,
+    /// How many keys die until each moment.
+    sums: Vec<usize>,
+    sizes: Sizes,
+    /// Databases of which sizes have been taken from all keys alike.
+    sized: usize,
+    /// The range of time whose sizes are being taken, the next database for that, and how many keys
+    /// may still be looked up.
+    range: usize,
+    sized_in_range: usize,
+    left_in_range: usize,
+    due: Vec<Due>,
+}
+
+impl Forecaster {
+    /// A forecast of what falls due in some databases until these moments, which ascend.
+    pub fn new(
+        space: &Keyspace,
+        dbs: Range<usize>,
+        moments: &[UnixMillis],
+        effort: Effort,
+    ) -> Forecaster {
+        Forecaster {
+            moments: moments.to_vec(),
+            effort,
+            rng: space.rng.clone(),
+            dbs,
+            counted: Vec::new(),
+            doubtful: Vec::new(),
+            uncertain: 0,
+            volatile: 0,
+            sums: vec![0; moments.len()],
+            sizes: Sizes::new(moments),
+            sized: 0,
+            range: 0,
+            sized_in_range: 0,
+            left_in_range: effort.sized_in_range,
+            due: Vec::new(),
+        }
+    }
+
+    /// What falls due in each range, as [`Keyspace::forecast`] gives it; empty before the end.
+    pub fn due(&self) -> &[Due] {
+        &self.due
+    }
+
+    /// Goes on with one database; false if all is done.
+    pub fn step(&mut self, space: &Keyspace) -> bool {
+        if self.count_step(space) || self.size_step(space) {
+            return true;
+        }
+        if self.due.is_empty() {
+            self.divide();
+        }
+        self.size_range_step(space)
+    }
+
+    /// Goes on counting keys; false if they are counted.
+    fn count_step(&mut self, space: &Keyspace) -> bool {
+        for db in self.dbs.by_ref().take(EMPTY_PER_STEP) {
+            let index = &space.dbs[db].index;
+            if !index.is_empty() {
+                let forecast = index.forecast(&self.moments);
+                self.volatile += index.len();
+                self.counted.push(db as u16);
+                if forecast.uncertain_len() == 0 {
+                    self.add(&forecast);
+                } else {
+                    self.uncertain += forecast.uncertain_len();
+                    let is_kept = self.doubtful.len() < FORECASTS_KEPT_MAX;
+                    self.doubtful.push((db as u16, is_kept.then_some(forecast)));
+                }
+                return true;
+            }
+        }
+        if !self.dbs.is_empty() {
+            return true;
+        }
+        let Some((db, kept)) = self.doubtful.pop() else {
+            return false;
+        };
+        let db = usize::from(db);
+        let mut forecast = kept.unwrap_or_else(|| space.dbs[db].index.forecast(&self.moments));
+        // Every database gets its share of the lookups.
+        let share = forecast.uncertain_len() * self.effort.lookups;
+        let k = share.div_ceil(self.uncertain.max(1));
+        space.look_up(db, &mut forecast, k, &mut self.rng);
+        self.add(&forecast);
+        true
+    }
+
+    fn add(&mut self, forecast: &Forecast) {
+        let sums = self.sums.iter_mut();
+        sums.zip(forecast.due()).for_each(|(sum, due)| *sum += due);
+    }
+
+    /// Takes sizes from all keys alike, of the next database.
+    fn size_step(&mut self, space: &Keyspace) -> bool {
+        let Some(&db) = self.counted.get(self.sized) else {
+            return false;
+        };
+        let db = usize::from(db);
+        let index = &space.dbs[db].index;
+        let k = (index.len() * self.effort.sized).div_ceil(self.volatile.max(1));
+        let mut drawn = Vec::new();
+        index.draw_all(&mut self.rng, k, &mut drawn);
+        space.note_sizes(db, &drawn, &mut self.sizes);
+        // Of more databases than keys are looked up, not all are asked.
+        self.sized += self.counted.len().div_ceil(self.effort.sized).max(1);
+        true
+    }
+
+    /// How many keys fall due in each range of time.
+    fn divide(&mut self) {
+        let mut counted = 0;
+        for &sum in self.sums.iter().chain([&self.volatile]) {
+            // They are estimates: one may be less than the one before.
+            let keys = sum.saturating_sub(counted);
+            counted += keys;
+            self.due.push(Due { keys, bytes: 0 });
+        }
+    }
+
+    /// Takes sizes from the buckets of a range of which few keys were met, of the next database.
+    fn size_range_step(&mut self, space: &Keyspace) -> bool {
+        let Some(due) = self.due.get_mut(self.range) else {
+            return false;
+        };
+        let next = self
+            .counted
+            .get(self.sized_in_range)
+            .filter(|_| due.keys > 0);
+        if let Some(&db) = next
+            && self.left_in_range > 0
+            && self.sized_in_range < SIZED_DATABASES_MAX
+            && self.sizes.seen(self.range) < self.effort.sized_in_range
+        {
+            self.sized_in_range += 1;
+            self.draw_sizes_in(space, usize::from(db));
+            return true;
+        }
+        due.bytes = self.sizes.bytes(self.range, due.keys);
+        self.range += 1;
+        self.sized_in_range = 0;
+        self.left_in_range = self.effort.sized_in_range;
+        true
+    }
+
+    fn draw_sizes_in(&mut self, space: &Keyspace, db: usize) {
+        let (from, to) = self.sizes.ends(self.range);
+        let mut drawn = Vec::new();
+        let index = &space.dbs[db].index;
+        for bucket in index.soonest() {
+            let seen = self.sizes.seen(self.range);
+            let missing = self.effort.sized_in_range.saturating_sub(seen);
+            self.left_in_range = self.left_in_range.min(missing);
+            if self.left_in_range == 0 || bucket.start() > to {
+                break;
+            }
+            if !bucket.is_due(from) {
+                drawn.clear();
+                index.draw_of(&bucket, self.left_in_range, &mut drawn);
+                self.left_in_range -= drawn.len();
+                space.note_sizes(db, &drawn, &mut self.sizes);
+            }
+        }
+    }
+}
+
 /// Sizes of some of the keys that fall due in ranges of time.
-struct Sizes<'a> {
+struct Sizes {
     /// The ends of the ranges; the last one has none.
-    moments: &'a [UnixMillis],
+    moments: Vec<UnixMillis>,
     /// How many keys were met in each, and their bytes.
     seen: Vec<(usize, usize)>,
 }
 
-impl Sizes<'_> {
-    fn new(moments: &[UnixMillis]) -> Sizes<'_> {
+impl Sizes {
+    fn new(moments: &[UnixMillis]) -> Sizes {
         Sizes {
-            moments,
+            moments: moments.to_vec(),
             seen: vec![(0, 0); moments.len() + 1],
         }
     }

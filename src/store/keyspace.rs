@@ -199,6 +199,11 @@ impl Keyspace {
         used.map(|&db| &self.dbs[usize::from(db)])
     }
 
+    /// Whether a database is one of them.
+    pub fn is_used(&self, db: usize) -> bool {
+        self.schedule.is_used(db)
+    }
+
     /// The same with those that were flushed but are still to be saved.
     pub fn kept_databases(&self) -> impl Iterator<Item = &Db> {
         self.used_databases().chain(&self.retired)

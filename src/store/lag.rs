@@ -14,6 +14,8 @@ const LAG_OCTAVES: usize = 40;
 pub struct LagFigures {
     buckets: [u64; (LAG_OCTAVES + 2) * LAG_STEPS as usize],
     max_ms: u64,
+    /// All lags together; more than a u64 holds after one removal that is said to be so late.
+    sum_ms: u128,
 }
 
 impl Default for LagFigures {
@@ -21,6 +23,7 @@ impl Default for LagFigures {
         LagFigures {
             buckets: [0; (LAG_OCTAVES + 2) * LAG_STEPS as usize],
             max_ms: 0,
+            sum_ms: 0,
         }
     }
 }
@@ -32,6 +35,7 @@ impl LagFigures {
         let bucket = LagFigures::bucket(ms).min(self.buckets.len() - 1);
         self.buckets[bucket] += removals;
         self.max_ms = self.max_ms.max(ms);
+        self.sum_ms += u128::from(ms) * u128::from(removals);
     }
 
     /// The four highest bits of a lag, and how many come behind them.
@@ -67,6 +71,28 @@ impl LagFigures {
         self.max_ms
     }
 
+    /// All lags added up, in ms.
+    pub fn sum_ms(&self) -> u128 {
+        self.sum_ms
+    }
+
+    /// How many removals were at most so late, for each of these lags in ms, which ascend. Exact
+    /// for lags below 16 ms and those that are one less than a power of two; for others what is
+    /// counted together with longer lags is left out.
+    pub fn at_most(&self, lags_ms: &[u64]) -> Vec<u64> {
+        let mut counted = self.buckets.iter().enumerate().peekable();
+        let mut sum = 0;
+        let within = lags_ms.iter().map(|&ms| {
+            while let Some((_, removals)) =
+                counted.next_if(|&(bucket, _)| LagFigures::longest_ms(bucket) <= ms)
+            {
+                sum += removals;
+            }
+            sum
+        });
+        within.collect()
+    }
+
     /// How many removals there were.
     pub fn removals(&self) -> u64 {
         self.buckets.iter().sum()
@@ -85,6 +111,7 @@ impl LagFigures {
         let pairs = self.buckets.iter_mut().zip(&other.buckets);
         pairs.for_each(|(sum, removals)| *sum += removals);
         self.max_ms = self.max_ms.max(other.max_ms);
+        self.sum_ms += other.sum_ms;
     }
 }
 
@@ -193,6 +220,19 @@ mod tests {
             assert_eq!(lag.max_ms(), i64::MAX as u64);
         }
         assert_eq!(LagFigures::default().quantile_ms(0.99), 0);
+    }
+
+    #[test]
+    fn lags_are_counted_up_to_a_limit() {
+        let mut lag = LagFigures::default();
+        for ms in 0..5_000 {
+            lag.add(ms, 2);
+        }
+        let limits: Vec<u64> = (0..16).chain([31, 63, 127, 255, 1_023, 8_191]).collect();
+        let exact: Vec<u64> = limits.iter().map(|&ms| (ms + 1).min(5_000) * 2).collect();
+        assert_eq!(lag.at_most(&limits), exact);
+        assert_eq!(lag.sum_ms(), 4_999 * 5_000);
+        assert_eq!(lag.at_most(&[16, u64::MAX]), [32, 10_000]);
     }
 
     #[test]

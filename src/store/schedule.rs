@@ -74,6 +74,11 @@ impl Schedule {
         &self.used
     }
 
+    /// Whether a database is one of them.
+    pub fn is_used(&self, db: usize) -> bool {
+        self.is_used[db]
+    }
+
     /// The active databases, in no order.
     pub fn active(&self) -> &[u16] {
         &self.active

@@ -257,7 +257,7 @@ fn allocator_version() -> &'static str {
 }
 
 /// Resident bytes of the process.
-fn resident_bytes() -> u64 {
+pub fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -289,6 +289,7 @@ fn counted_memory(ledger: &Ledger, lines: &mut Lines) {
     lines.add("mem_deadline_indexes", ledger.indexes);
     lines.add("mem_graveyard", ledger.graveyard);
     lines.add("mem_snapshot", ledger.snapshot);
+    lines.add("mem_web", ledger.web);
 }
 
 fn memory(engine: &mut Engine, lines: &mut Lines) {
@@ -552,7 +553,7 @@ fn replication(_engine: &mut Engine, lines: &mut Lines) {
 }
 
 /// Seconds of CPU time from a `stat` file: user, system, and both of ended children.
-fn cpu_seconds(path: &str) -> [f64; 4] {
+pub fn cpu_seconds(path: &str) -> [f64; 4] {
     let text = fs::read_to_string(path).unwrap_or_default();
     // The second field is the program's name, in parentheses, with whatever it may contain.
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
