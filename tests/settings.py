@@ -25,7 +25,8 @@ from server import Server
 DEADLINE_S = 30
 DEBIAN = Path("/etc/redis/redis.conf")
 # Defaults in which Mayfly differs from Redis 8.2 on purpose.
-DELIBERATE = {"bind", "dbfilename", "dir", "save", "stop-writes-on-bgsave-error", "port"}
+DELIBERATE = {"activedefrag", "active-defrag-cycle-max", "active-defrag-ignore-bytes", "bind", "dbfilename",
+              "dir", "save", "stop-writes-on-bgsave-error", "port"}
 # What names a file or an address of the other server.
 NOT_IN_FILE = {"port", "dir", "logfile", "pidfile", "unixsocket"}
 

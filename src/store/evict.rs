@@ -203,10 +203,7 @@ impl Keyspace {
             database.index.draw_of(&bucket, SOONEST, &mut drawn);
             self.fetch(db, &drawn);
             for (item, hash) in drawn {
-                let slot = database
-                    .table
-                    .find_by(hash, |slot| slot.item() == Some(item));
-                if let Some(at) = slot.and_then(Slot::deadline)
+                if let Some(at) = self.slot_of(db, item, hash).and_then(Slot::deadline)
                     && best.is_none_or(|(soonest, ..)| at.0 < soonest)
                 {
                     best = Some((at.0, db, hash));

@@ -146,7 +146,8 @@ impl Keyspace {
         }
     }
 
-    fn slot_of(&self, db: usize, item: ItemRef, hash: u64) -> Option<&Slot> {
+    /// The entry of an item of a database's index.
+    pub(super) fn slot_of(&self, db: usize, item: ItemRef, hash: u64) -> Option<&Slot> {
         let table = &self.dbs[db].table;
         table.find_by(hash, |slot| slot.item() == Some(item))
     }

@@ -710,15 +710,21 @@ fn client_reply(
     Ok(())
 }
 
+fn on_or_off(args: Args<'_>) -> Result<bool, CommandError> {
+    let is_on = args.is(2, "on");
+    if is_on || args.is(2, "off") {
+        Ok(is_on)
+    } else {
+        Err(CommandError::Syntax)
+    }
+}
+
 fn client_no_evict(
     engine: &mut Engine,
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let is_on = args.is(2, "on");
-    if !is_on && !args.is(2, "off") {
-        return Err(CommandError::Syntax);
-    }
+    let is_on = on_or_off(args)?;
     engine.sessions[caller.session].is_no_evict = is_on;
     if is_on {
         engine.uncount_client(caller.session);
@@ -734,10 +740,7 @@ fn client_no_touch(
     caller: &mut Caller<'_>,
     args: Args<'_>,
 ) -> Result<(), CommandError> {
-    let is_on = args.is(2, "on");
-    if !is_on && !args.is(2, "off") {
-        return Err(CommandError::Syntax);
-    }
+    let is_on = on_or_off(args)?;
     engine.sessions[caller.session].is_no_touch = is_on;
     caller.reply().ok();
     Ok(())
