@@ -297,7 +297,8 @@ def machine() -> str:
                 break
     system = os.uname()
     usable = len(ALLOWED_CORES)
-    return f"{model}, {usable} usable core(s), {system.sysname} {system.release} {system.machine}"
+    release = ".".join(system.release.split(".")[:2])
+    return f"{model}, {usable} cores, {system.sysname} {release}"
 
 
 @dataclass

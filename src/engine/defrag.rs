@@ -139,11 +139,12 @@ fn share_percent(config: &Config, percent: u64) -> u64 {
         config.active_defrag_cycle_max,
     ]
     .map(u64::from);
+    let max = max.max(min);
     if percent >= upper || upper <= lower {
         return max;
     }
     let above = percent.saturating_sub(lower);
-    min + max.saturating_sub(min) * above / (upper - lower)
+    min + (max - min) * above / (upper - lower)
 }
 
 impl Engine {

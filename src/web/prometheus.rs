@@ -73,7 +73,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "mayfly_build_info",
         Gauge,
-        "Always 1; its labels say what runs.",
+        "Always 1; its labels say what runs, and whether it is the build that was measured.",
         |f, s| {
             let server = &f.server;
             let labels = [
