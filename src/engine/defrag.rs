@@ -8,8 +8,8 @@
 //!
 //! What a pass leaves cannot be removed by another: some holes lie between things that do not
 //! move (buffers of clients, tables), some in slabs that are not sparse. So the next one waits
-//! until there are more by the lower threshold again. That is why the job comes to an end, and
-//! costs nothing where nothing is to be gained.
+//! until there are more by the lower threshold again, or what lives has doubled or halved. That is
+//! why the job comes to an end, and costs nothing where nothing is to be gained.
 //!
 //! Redis: needs a patched allocator, is off by default, and starts anew as long as the threshold is
 //! exceeded.
@@ -35,8 +35,10 @@ pub struct Defrag {
     pass: Option<Pass>,
     /// When to look at the figures, in monotonic ms; none if nothing has been freed since.
     look_at_ms: Option<u64>,
-    /// The holes that the last pass has left, in percent of what lives.
+    /// The holes that the last pass has left, in percent of what lives,
     residue_percent: u64,
+    /// and how many bytes lived then.
+    residue_of_bytes: u64,
     /// The share of the time that the pass may take.
     share_percent: u64,
     /// What is left of it, in hundredths of a microsecond.
@@ -107,6 +109,12 @@ impl Defrag {
         let figures = figures();
         let percent = holes_percent(&figures);
         let holes = figures.active.saturating_sub(figures.allocated);
+        if figures.allocated / 2 > self.residue_of_bytes
+            || figures.allocated < self.residue_of_bytes / 2
+        {
+            // What lives is something else by now.
+            self.residue_percent = 0;
+        }
         self.residue_percent = self.residue_percent.min(percent);
         let lower = u64::from(config.active_defrag_threshold_lower);
         let is_enough = percent >= lower + self.residue_percent;
@@ -120,13 +128,20 @@ impl Defrag {
         (self.filled_us, self.since_us) = (now_us, now_us);
     }
 
+    /// Ends a pass, whether it came to its end or not.
     fn end(&mut self, now_us: u64) {
         let pass = self.pass.take();
         self.done = self
             .done
             .plus(pass.map_or(Moved::default(), |pass| pass.done));
         self.active_us += now_us - self.since_us;
-        self.residue_percent = holes_percent(&figures());
+    }
+
+    /// A pass has come to its end.
+    fn note_residue(&mut self) {
+        let figures = figures();
+        self.residue_percent = holes_percent(&figures);
+        self.residue_of_bytes = figures.allocated;
     }
 }
 
@@ -187,6 +202,7 @@ impl Engine {
         self.jobs.reclaim.note(self.reading.monotonic_us / 1000);
         if !has_more {
             self.jobs.defrag.end(self.reading.monotonic_us);
+            self.jobs.defrag.note_residue();
         }
     }
 }

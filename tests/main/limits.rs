@@ -289,6 +289,56 @@ fn a_fast_reader_gets_a_huge_reply_without_a_pause() {
     }
 }
 
+/// A turn may be over before its first command has run: that one runs all the same.
+#[test]
+fn a_slow_look_ahead_does_not_keep_commands_waiting_for_ever() {
+    let mut sim = Sim::new();
+    sim.clock.cost_us = 50_000;
+    sim.expect("set k v", "+OK");
+    let other = sim.connect();
+    sim.engine.feed(other, b"get k\r\nget k\r\n");
+    sim.engine.feed(sim.client, b"get k\r\n");
+    for _ in 0..3 {
+        run_ready(&mut sim.engine, &mut sim.clock);
+    }
+    assert_eq!(sim.received(other), "$1 v $1 v");
+    assert_eq!(sim.received(sim.client), "$1 v");
+}
+
+#[test]
+fn names_and_keys_of_any_length_are_answered() {
+    let dir = TempDir::new();
+    let server = Server::start(&dir);
+    let mut other = server.connect();
+    let long = "k".repeat(40 * MEBIBYTE);
+    let ask_with = |words: [&str; 2], reply: &str| {
+        let mut client = server.connect();
+        let words = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        let request = format!("*2\r\n{}", words.concat());
+        client.write_all(request.as_bytes()).expect("room");
+        expect(&mut client, "", reply);
+    };
+    ask_with(["GET", &long], "$-1");
+    ask_with(["HLEN", &long], ":0");
+    let mut client = server.connect();
+    let name = format!("*2\r\n${}\r\n{long}\r\n$1\r\nx\r\n", long.len());
+    client.write_all(name.as_bytes()).expect("room");
+    let mut start = [0; 20];
+    client.read_exact(&mut start).expect("an error");
+    assert_eq!(&start, b"-ERR unknown command");
+    // As much together.
+    let each = &long[..MEBIBYTE];
+    let mut clients: Vec<UnixStream> = (0..48).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        let request = format!("*2\r\n$3\r\nGET\r\n${}\r\n{each}\r\n", each.len());
+        client.write_all(request.as_bytes()).expect("room");
+    }
+    for client in &mut clients {
+        expect(client, "", "$-1");
+    }
+    expect(&mut other, "PING", "+PONG");
+}
+
 #[test]
 fn a_length_that_is_only_claimed_takes_no_memory() {
     let dir = TempDir::new();

@@ -18,6 +18,10 @@ use crate::engine::Engine;
 use crate::engine::session::SessionKey;
 use crate::value::segmented::Segmented;
 
+/// Keys, members and fields that are longer, in bytes, are not looked at ahead: hashing them takes
+/// longer than the misses do, and the batch that waits for that could be of any length.
+const LOOKED_AT_BYTES_MAX: usize = 1024;
+
 /// The look-ahead passes over a batch: two over the first keys, one over the first members of those
 /// commands that have one.
 pub(super) fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
@@ -47,8 +51,9 @@ pub(super) fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
                 has_members |= entry.is(flag::ON_MEMBER);
                 if let Some(spec) = entry.row.keys.first()
                     && let Some(range) = ranges.get(spec.first_key())
+                    && let key = range.of(source)
+                    && key.len() <= LOOKED_AT_BYTES_MAX
                 {
-                    let key = range.of(source);
                     // The last byte first: keys that differ do so near their end.
                     let same =
                         last_key.filter(|(last, _)| key.last() == last.last() && key == *last);
@@ -96,9 +101,11 @@ fn look_at_members(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
             }
             if let Some(members) = last.1
                 && let Some(range) = request.ranges(args).get(MEMBER_AT)
+                && let member = range.of(source)
+                && member.len() <= LOOKED_AT_BYTES_MAX
                 && let Some(look) = free.next()
             {
-                let hash = members.hash(range.of(source));
+                let hash = members.hash(member);
                 request.member_hash = Some(hash);
                 members.prefetch_segment(hash);
                 *look = Some((members, hash));

@@ -87,7 +87,8 @@ pub fn run_ready(engine: &mut Engine, outside: &mut dyn Outside) {
         look_ahead(engine, &batch);
         engine.tell_time(outside);
         timer.begin(engine.reading.monotonic_us);
-        let until_us = start_us + TURN_US_MAX;
+        // The first command runs however long it took to come here.
+        let until_us = (start_us + TURN_US_MAX).max(engine.reading.monotonic_us);
         let mut sessions = batch.iter();
         for &(key, count) in sessions.by_ref() {
             // Some may leave during a command that takes very long.

@@ -30,6 +30,8 @@ pub struct CommandTable {
     entries: Vec<Entry>,
     commands: usize,
     names: HashTable<u16>,
+    /// No name of a command is longer.
+    name_bytes_max: usize,
 }
 
 static TABLE: LazyLock<CommandTable> = LazyLock::new(CommandTable::new);
@@ -86,7 +88,9 @@ impl CommandTable {
                 name_hash(entries[at as usize].row.name.as_bytes())
             });
         }
+        let lengths = entries[..commands].iter().map(|entry| entry.row.name.len());
         CommandTable {
+            name_bytes_max: lengths.max().unwrap_or(0),
             entries,
             commands,
             names,
@@ -96,6 +100,9 @@ impl CommandTable {
     /// The number of the command of this name.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<u16> {
+        if name.len() > self.name_bytes_max {
+            return None;
+        }
         self.names
             .find(name_hash(name), |&at| {
                 self.entries[at as usize]
