@@ -42,6 +42,9 @@ const CLOSING_IDLE_MS_MAX: u64 = 60_000;
 const BUFFERS_KEPT_MS: u64 = 2000;
 /// Of at most so many clients each time: freeing a large buffer takes a few microseconds.
 const SHRUNK_PER_HOUSEKEEPING: usize = 256;
+/// Room for so many clients is kept, and for so many times as many as there are.
+const SESSIONS_KEPT: usize = 256;
+const VACANT_SHARE: usize = 4;
 /// Buffers that hold nothing and take less than this, in bytes, are not worth giving back.
 const SPARE_BYTES_MIN: usize = 1024;
 
@@ -351,6 +354,11 @@ impl Engine {
             }
         }
         shrunk.into_iter().for_each(|key| self.count_client(key));
+        // There is room for as many as there have been at a time.
+        let (len, capacity) = (self.sessions.len(), self.sessions.capacity());
+        if capacity > SESSIONS_KEPT && len * VACANT_SHARE <= capacity {
+            self.sessions.shrink_to_fit();
+        }
         self.has_backlog = !owed.is_empty();
         late.into_iter()
             .for_each(|key| self.close(key, Closing::Now));

@@ -15,6 +15,7 @@
 //! says (`memory`).
 
 use super::Engine;
+use super::session::Session;
 use crate::store::db::Db;
 
 /// Bytes of memory by what they are for.
@@ -34,6 +35,8 @@ pub struct Ledger {
     pub snapshot: usize,
     /// Sessions: buffers, queued commands, watched keys, subscriptions.
     pub clients: usize,
+    /// Room for sessions that are not there: of clients that have left.
+    pub vacancies: usize,
     /// Connections to the port of metrics, and what they are to be sent.
     pub web: usize,
     /// The interpreter of scripts, with what they keep in it.
@@ -55,7 +58,8 @@ impl Ledger {
         let keys = self.entries + self.tables + self.indexes;
         let jobs = self.graveyard + self.snapshot;
         let scripts = self.interpreter + self.scripts + self.libraries;
-        self.startup + keys + jobs + self.clients + self.web + scripts
+        let clients = self.clients + self.vacancies;
+        self.startup + keys + jobs + clients + self.web + scripts
     }
 
     /// Adds what a database takes.
@@ -85,6 +89,7 @@ impl Engine {
             startup: self.identity.startup_bytes as usize,
             graveyard: self.keyspace.graveyard.allocated_bytes(),
             snapshot: self.keyspace.cut.held_bytes() + waiting,
+            vacancies: (self.sessions.capacity() - self.sessions.len()) * size_of::<Session>(),
             web: self.web_bytes,
             interpreter: self.scripts.interpreter_bytes(),
             scripts: self.scripts.cached_bytes(),

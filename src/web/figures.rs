@@ -624,6 +624,7 @@ fn memory(engine: &Engine, walked: &Ledger) -> Memory {
         ("graveyard", ledger.graveyard),
         ("snapshot", ledger.snapshot),
         ("clients", ledger.clients),
+        ("vacancies", ledger.vacancies),
         ("web", ledger.web),
         ("interpreter", ledger.interpreter),
         ("scripts", ledger.scripts),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use mayfly::command::dispatch::run_ready;
-use mayfly::engine::session::Closing;
+use mayfly::engine::session::{Closing, Session};
 
 use crate::process::{Server, ask, expect, info, read_to_end, wait_for};
 use crate::sim::{Sim, TempDir};
@@ -133,6 +133,25 @@ fn buffers_of_a_silent_client_are_given_back() {
     // And then it sleeps, after a look at what can be given back.
     sim.advance(1_000);
     assert_eq!(sim.engine.next_wakeup_ms(), None);
+    assert_eq!(sim.run_as(clients[0], "ping"), "+PONG");
+}
+
+/// Their places are counted while they are kept, and given back.
+#[test]
+fn clients_that_have_left_leave_nothing_behind() {
+    let mut sim = Sim::new();
+    let clients: Vec<usize> = (0..3_000).map(|_| sim.connect()).collect();
+    let places = sim.engine.sessions.capacity();
+    let vacant = (places - 3_001) * size_of::<Session>();
+    assert_eq!(sim.engine.ledger().vacancies, vacant);
+    assert_eq!(sim.run_as(clients[0], "ping"), "+PONG");
+    for &client in &clients[1..] {
+        sim.engine.disconnect(client);
+    }
+    let vacant = (places - 2) * size_of::<Session>();
+    assert_eq!(sim.engine.ledger().vacancies, vacant);
+    sim.advance(100);
+    assert!(sim.engine.sessions.capacity() < 256);
     assert_eq!(sim.run_as(clients[0], "ping"), "+PONG");
 }
 

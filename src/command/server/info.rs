@@ -289,6 +289,7 @@ fn counted_memory(ledger: &Ledger, lines: &mut Lines) {
     lines.add("mem_deadline_indexes", ledger.indexes);
     lines.add("mem_graveyard", ledger.graveyard);
     lines.add("mem_snapshot", ledger.snapshot);
+    lines.add("mem_vacancies", ledger.vacancies);
     lines.add("mem_web", ledger.web);
 }
 
