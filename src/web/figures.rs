@@ -283,7 +283,7 @@ pub struct Subscriptions {
 #[allow(missing_docs)]
 pub struct NextKey {
     pub db: usize,
-    /// Bytes that are no printable text as `\xNN`; cut off with `...`.
+    /// What is neither a letter or digit nor printable ASCII as `\xNN`; cut off with `...`.
     pub name: String,
     /// When, Unix time.
     pub deadline_seconds: f64,
