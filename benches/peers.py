@@ -1265,6 +1265,7 @@ EVICTION_POLICIES = ["allkeys-lru", "allkeys-lfu", "volatile-ttl"]
 TRACE_KEYS_SHARE = 5  # one key of the trace for so many of the plan's
 TRACE_READS = 6  # reads of each, on average; the first third fills the cache
 TRACE_BATCH = 64
+TRACE_DYING_MS = 200
 
 
 def bounded(server: Server, policy: str, data_bytes: int) -> None:
@@ -1282,10 +1283,24 @@ def zipf_trace(keys: int, reads: int, skew: float) -> list[int]:
     return [bisect.bisect_left(sums, draw.random() * sums[-1]) for _ in range(reads)]
 
 
-def hit_rate(server: Server, trace: list[int]) -> float:
-    """The share of reads of a trace that hit, when each miss fills the cache."""
+def polluted(trace: list[int]) -> list[int]:
+    """A trace in which every third read is one of a scan: of a key that is read once."""
+    scanned = itertools.count(max(trace) + 1)
+    return [next(scanned) if nth % 3 == 2 else number for nth, number in enumerate(trace)]
+
+
+def hit_rate(server: Server, trace: list[int], dying: int | None = None) -> float:
+    """The share of reads of a trace that hit, when each miss fills the cache.
+
+    With `dying`, keys of odd numbers live so many ms.
+    """
     hits = counted = 0
     value = b"v" * 64
+
+    def fill(number: int) -> bytes:
+        ttl = ("PX", dying) if dying is not None and number % 2 else ()
+        return encode("SET", f"key:{number}", value, *ttl)
+
     with server.connect() as connection:
         for start in range(0, len(trace), TRACE_BATCH):
             batch = trace[start : start + TRACE_BATCH]
@@ -1293,7 +1308,7 @@ def hit_rate(server: Server, trace: list[int]) -> float:
             connection.socket.sendall(b"".join(requests))
             replies = [connection.reply() for _ in batch]
             misses = [n for n, reply in zip(batch, replies, strict=True) if reply is None]
-            requests = (encode("SET", f"key:{number}", value) for number in misses)
+            requests = map(fill, misses)
             connection.socket.sendall(b"".join(requests))
             for _ in misses:
                 connection.reply()
@@ -1322,6 +1337,13 @@ def measure_eviction(program: Program, plan: Plan) -> Figures:
             with Server(program) as server:
                 bounded(server, policy, keys * 30)
                 figures[f"hits_{policy}_{skew}"] = hit_rate(server, trace)
+    for policy in EVICTION_POLICIES[:2]:
+        with Server(program) as server:
+            bounded(server, policy, keys * 30)
+            figures[f"hits_{policy}_polluted"] = hit_rate(server, polluted(trace))
+        with Server(program) as server:
+            bounded(server, policy, keys * 30)
+            figures[f"hits_{policy}_dying"] = hit_rate(server, trace, TRACE_DYING_MS)
     return figures
 
 
@@ -1907,6 +1929,19 @@ TABLES: dict[str, list[Metric]] = {
                 more_is_better=True,
             )
             for skew in (0.7, 1.0)
+            for policy in EVICTION_POLICIES[:2]
+        ),
+        *(
+            Metric(
+                "eviction",
+                f"hits_{policy}_{kind}",
+                f"hit rate of reads by Zipf's law, skew 1.0, {how}, {policy}, %",
+                more_is_better=True,
+            )
+            for kind, how in (
+                ("polluted", "every third one of a scan"),
+                ("dying", f"half of the keys live {TRACE_DYING_MS} ms"),
+            )
             for policy in EVICTION_POLICIES[:2]
         ),
     ],
