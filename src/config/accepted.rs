@@ -160,7 +160,7 @@ pub fn without_effect(given: &[&'static str]) -> Vec<String> {
 }
 
 const ACCESS_RULES: &str = "there are no access rules yet";
-const ALLOCATOR: &str = "big values are always moved piece by piece";
+const ALLOCATOR: &str = "Mayfly sets up the allocator itself";
 const APPEND_ONLY: &str = "there is no append-only file";
 const BATCHES: &str = "the look-ahead over requests has a fixed length";
 const CLUSTER: &str = "there is no cluster mode";
@@ -173,6 +173,7 @@ const HOUSEKEEPING: &str = "housekeeping looks after all clients each time, `hz`
 const IMPORT: &str = "expiry cannot be suspended for an import";
 const LISTS: &str = "lists are not compressed";
 const LOGGING: &str = "the log goes to a file or the standard output, in one form";
+const MOVING: &str = "big values are always moved piece by piece, for half a millisecond at a time";
 const MODULES: &str = "there are no modules";
 const NO_VECTORS: &str = "there are no vector sets";
 const ONE_THREAD: &str = "Mayfly serves all clients on one thread";
@@ -229,14 +230,14 @@ pub const ACCEPTED: &[Accepted] = &[
         Mutable,
         Integer(0, 100000),
         "500",
-        ALLOCATOR,
+        MOVING,
     ),
     row(
         "active-defrag-max-scan-fields",
         Mutable,
         Integer(1, i64::MAX),
         "1000",
-        ALLOCATOR,
+        MOVING,
     ),
     row("activerehashing", Mutable, YesNo, "yes", TABLES),
     row("always-show-logo", Immutable, YesNo, "no", LOGGING),
