@@ -151,18 +151,16 @@ impl Engine {
     /// One step, if it is time.
     pub(super) fn reclaim_slice(&mut self, clock: &mut dyn Clock) {
         let now_ms = self.reading.monotonic_us / 1000;
-        let reclaim = &mut self.jobs.reclaim;
-        if reclaim.due_ms.is_none_or(|due_ms| now_ms < due_ms) {
+        let due_ms = self.jobs.reclaim.due_ms;
+        if due_ms.is_none_or(|due_ms| now_ms < due_ms) {
             return;
         }
-        let figures = figures();
-        reclaim.huge_pages.follow(figures.active);
-        if figures.dirty < DIRTY_BYTES_MIN {
-            reclaim.due_ms = None;
+        if self.sample_memory().dirty < DIRTY_BYTES_MIN {
+            self.jobs.reclaim.due_ms = None;
             return;
         }
         heap::decay();
-        reclaim.due_ms = Some(now_ms + STEP_MS);
+        self.jobs.reclaim.due_ms = Some(now_ms + STEP_MS);
         self.reading = clock.read();
     }
 }

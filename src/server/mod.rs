@@ -54,9 +54,6 @@ const ACCEPTED_PER_TURN: usize = 1000;
 /// none of the others leaves.
 const ACCEPT_AGAIN_US: u64 = 100_000;
 
-/// There is room for so many times as many clients as there are, at most.
-const VACANT_SHARE: usize = 4;
-
 /// The engine and what is around it.
 pub struct Server<'a> {
     /// The state.
@@ -418,6 +415,12 @@ impl Shell<'_> {
     }
 
     fn close(&mut self, engine: &mut Engine) {
+        // The engine has given back places of sessions, whose numbers these are.
+        let places = engine.sessions.capacity();
+        if self.connections.len() > places {
+            self.connections.truncate(places);
+            self.connections.shrink_to_fit();
+        }
         if engine.closing.is_empty() {
             return;
         }
@@ -435,17 +438,6 @@ impl Shell<'_> {
             engine.disconnect(key);
             // A file descriptor is free again: accept the next waiting client.
             self.is_accepting |= self.accept_again_us.is_some();
-        }
-        self.forget_vacant();
-    }
-
-    /// Gives back the places of clients that have left, when they are most of all.
-    fn forget_vacant(&mut self) {
-        let used = self.connections.iter().rposition(Option::is_some);
-        let used = used.map_or(0, |last| last + 1);
-        if self.connections.len() > used * VACANT_SHARE {
-            self.connections.truncate(used);
-            self.connections.shrink_to(used * 2);
         }
     }
 }

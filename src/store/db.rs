@@ -57,6 +57,18 @@ fn refile_time(refile: Refile, number: usize) -> UnixMillis {
     refile.at.plus(((hash * REFILE_SPREAD_MS) >> 32) as i64)
 }
 
+/// Files a key by a term given in this era, anew if it had an expiry.
+fn file(index: &mut Strata, era: bool, (hash, old): (u64, Option<Expiry>), term: Term) -> Expiry {
+    let item = match old {
+        Some(old) => index.change(old.item, old.filing(), term),
+        None => index.insert(hash, Filing::from(term)),
+    };
+    Expiry {
+        era,
+        ..Expiry::new(term, item)
+    }
+}
+
 /// One database.
 pub struct Db {
     /// The keys.
@@ -122,7 +134,7 @@ impl Db {
 
     /// Adds a key that is not there.
     pub fn insert(&mut self, hash: u64, parts: Parts<'_>, term: Option<Term>) {
-        let expiry = term.map(|term| self.file(hash, term));
+        let expiry = term.map(|term| file(&mut self.index, self.era, (hash, None), term));
         self.table
             .insert(hash, Slot::new(hash, Parts { expiry, ..parts }));
     }
@@ -174,16 +186,7 @@ impl Db {
                 self.index.remove(old.item, old.filing());
                 None
             }
-            (old, Ttl::At(term)) => {
-                let item = match old {
-                    Some(old) => self.index.change(old.item, old.filing(), term),
-                    None => self.index.insert(hash, Filing::from(term)),
-                };
-                Some(Expiry {
-                    era: self.era,
-                    ..Expiry::new(term, item)
-                })
-            }
+            (old, Ttl::At(term)) => Some(file(&mut self.index, self.era, (hash, old), term)),
         };
         let parts = Parts { expiry, ..parts };
         if cut.is_active
@@ -248,14 +251,8 @@ impl Db {
                 slot.set_expiry(None);
             }
             (old, Some(term)) => {
-                let item = match old {
-                    Some(old) => self.index.change(old.item, old.filing(), term),
-                    None => self.index.insert(hash, Filing::from(term)),
-                };
-                slot.set_expiry(Some(Expiry {
-                    era: self.era,
-                    ..Expiry::new(term, item)
-                }));
+                let expiry = file(&mut self.index, self.era, (hash, old), term);
+                slot.set_expiry(Some(expiry));
             }
         }
     }
@@ -381,13 +378,6 @@ impl Db {
         };
         new.item = self.index.change(item, old.filing(), new.filing());
         slot.set_expiry(Some(new));
-    }
-
-    fn file(&mut self, hash: u64, term: Term) -> Expiry {
-        Expiry {
-            era: self.era,
-            ..Expiry::new(term, self.index.insert(hash, Filing::from(term)))
-        }
     }
 
     /// Checks that index and table agree; for tests.

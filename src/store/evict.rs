@@ -119,17 +119,15 @@ impl Keyspace {
     /// Removes a key by a policy; false if there is none that may go.
     pub fn evict(&mut self, policy: EvictionPolicy, samples: usize, reading: &Reading) -> bool {
         let victim = match policy {
-            EvictionPolicy::NoEviction => None,
-            EvictionPolicy::AllkeysRandom => None,
+            EvictionPolicy::NoEviction => return false,
+            EvictionPolicy::AllkeysRandom | EvictionPolicy::VolatileTtl => None,
             EvictionPolicy::VolatileRandom => self.draw_volatile(1).pop(),
-            EvictionPolicy::VolatileTtl => None,
             _ => self.least_used(policy, samples, reading),
         };
         // Where few places of many are taken, draws may find none; but there may be one.
-        let victim = victim.or_else(|| match policy {
-            EvictionPolicy::NoEviction => None,
-            _ if policy.is_volatile() => self.soonest(),
-            _ => self.draw_key(),
+        let victim = victim.or_else(|| match policy.is_volatile() {
+            true => self.soonest(),
+            false => self.draw_key(),
         });
         let Some((db, hash)) = victim else {
             return false;

@@ -52,17 +52,25 @@ impl<V> Members<V> {
     }
 }
 
-impl<V> Members<V> {
-    fn deadline_of(&self, member: &str) -> Option<Option<i64>> {
+impl<V> Dated for Members<V> {
+    fn names(&self) -> Vec<String> {
+        self.held.keys().cloned().collect()
+    }
+
+    fn deadline(&self, member: &str) -> Option<Option<i64>> {
         let is_there = self.held.contains_key(member);
         is_there.then(|| self.deadlines.get(member).copied())
     }
 
-    fn give(&mut self, member: &str, deadline: Option<i64>) {
+    fn set_deadline(&mut self, member: &str, deadline: Option<i64>) {
         self.deadlines.remove(member);
         if let Some(deadline) = deadline {
             self.deadlines.insert(member.to_owned(), deadline);
         }
+    }
+
+    fn take(&mut self, member: &str) {
+        self.remove(member);
     }
 }
 
@@ -105,45 +113,9 @@ impl Named for Set {
     const WORD: &str = "members";
 }
 
-impl Dated for Set {
-    fn names(&self) -> Vec<String> {
-        self.held.keys().cloned().collect()
-    }
-
-    fn deadline(&self, member: &str) -> Option<Option<i64>> {
-        self.deadline_of(member)
-    }
-
-    fn set_deadline(&mut self, member: &str, deadline: Option<i64>) {
-        self.give(member, deadline);
-    }
-
-    fn take(&mut self, member: &str) {
-        self.remove(member);
-    }
-}
-
 impl Named for Zset {
     const LETTER: char = 'z';
     const WORD: &str = "members";
-}
-
-impl Dated for Zset {
-    fn names(&self) -> Vec<String> {
-        self.held.keys().cloned().collect()
-    }
-
-    fn deadline(&self, member: &str) -> Option<Option<i64>> {
-        self.deadline_of(member)
-    }
-
-    fn set_deadline(&mut self, member: &str, deadline: Option<i64>) {
-        self.give(member, deadline);
-    }
-
-    fn take(&mut self, member: &str) {
-        self.remove(member);
-    }
 }
 
 /// The first two add as many members as they are told.
@@ -187,7 +159,7 @@ fn add(m: &mut Model, w: &Words) -> (String, String) {
             let is_new = set.put(member.clone(), ());
             added += usize::from(is_new);
             if is_new || !keeps {
-                set.give(&member, Some(deadline));
+                set.set_deadline(&member, Some(deadline));
             }
         }
         integer(added)
