@@ -65,7 +65,8 @@ impl Level {
 pub(super) struct Chunk {
     /// Which places are taken.
     pub(super) occupied: u64,
-    pub(super) hashes: Box<[u64]>,
+    /// The top halves.
+    pub(super) hashes: Box<[u32]>,
     /// Where it was filed: time divided by the width of the level's buckets.
     pub(super) bucket: i64,
     pub(super) prev: u32,
@@ -83,6 +84,12 @@ impl Chunk {
     #[inline]
     pub(super) fn vacant(&self) -> u64 {
         !self.occupied & (u64::MAX >> (CHUNK_ITEMS_MAX - self.hashes.len()))
+    }
+
+    /// The hash of the item at a place, without its low half.
+    #[inline]
+    pub(super) fn hash(&self, place: u32) -> u64 {
+        u64::from(self.hashes[place as usize]) << 32
     }
 
     /// How many places must be free for a chunk to be worth filing in again, when it is not the
@@ -324,7 +331,7 @@ impl Slab {
             .sum();
         headers
             + self.pages.capacity() * size_of::<Page>()
-            + self.places * size_of::<u64>()
+            + self.places * size_of::<u32>()
             + self.open.allocated_bytes()
     }
 

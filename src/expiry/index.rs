@@ -1,9 +1,11 @@
 //! The strata: every volatile key of one database, filed by deadline (drawing in `expiry`).
 //!
-//! An item is the hash of a key and nothing else; the entry holds the deadline and a reference
-//! back. Filing costs no comparison: the bucket is the deadline shifted, the ring the first whose
-//! window reaches it. Whether a chunk is ripe is not noted in it but follows from its bucket
-//! number, so a bucket of a million items ripens by splicing one list.
+//! An item is the top half of the hash of a key and nothing else; the entry holds the deadline and
+//! a reference back. That half is all the table of keys places an entry by, so whoever draws an
+//! item finds the entry with it, knowing it by its reference. Filing costs no comparison: the
+//! bucket is the deadline shifted, the ring the first whose window reaches it. Whether a chunk is
+//! ripe is not noted in it but follows from its bucket number, so a bucket of a million items
+//! ripens by splicing one list.
 //!
 //! Rings have 2, not 1, of the next ring's buckets in their window: all of a coming bucket's items
 //! fit the finer window from one bucket width before it begins, and there is that long to refile
@@ -589,7 +591,7 @@ impl Strata {
         chunk.extended += u8::from(is_extended);
         let place = chunk.vacant().trailing_zeros();
         chunk.occupied |= 1 << place;
-        chunk.hashes[place as usize] = hash;
+        chunk.hashes[place as usize] = (hash >> 32) as u32;
         if chunk.vacant() == 0 && !is_queue && pile.tail != n {
             self.slab.unlink(pile, n);
             self.slab.push_back(pile, n);
@@ -626,9 +628,9 @@ impl Strata {
         }
     }
 
-    /// The hash of an item.
+    /// The hash of an item, without its low half.
     pub fn hash(&self, item: ItemRef) -> u64 {
-        self.slab.get(item.chunk()).hashes[(item.0 & 63) as usize]
+        self.slab.get(item.chunk()).hash(item.0 & 63)
     }
 
     /// Whether this refers to an item.
@@ -985,7 +987,7 @@ fn push_items(n: u32, chunk: &Chunk, mut places: u64, out: &mut Vec<(ItemRef, u6
     while places != 0 {
         let place = places.trailing_zeros();
         places &= places - 1;
-        out.push((ItemRef::new(n, place), chunk.hashes[place as usize]));
+        out.push((ItemRef::new(n, place), chunk.hash(place)));
     }
 }
 
@@ -1090,7 +1092,7 @@ impl Strata {
         let filing = filing.into();
         let deadline = filing.deadline;
         assert!(self.contains(item), "the entry's reference is to an item");
-        assert_eq!(self.hash(item), hash);
+        assert_eq!(self.hash(item) >> 32, hash >> 32);
         let chunk = self.slab.get(item.chunk());
         let is_extended = filing.is_extended(chunk.last());
         if self.piles.is_ripe(chunk.level, chunk.bucket) {

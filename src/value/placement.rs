@@ -70,12 +70,25 @@ fn placement(hash: u64) -> u64 {
     warped << 32 | hash & 0xffff_ffff
 }
 
-/// What hashbrown is given of a placement hash: the low half twice. Its 7-bit tag comes from the
-/// top and the start of its probe from the bottom of it, neither from the bits that choose the
-/// segment.
+/// What the hash tables of [`segment`](super::segment) are given of a placement hash: the low half
+/// twice. hashbrown takes its 7-bit tag from the top and the start of its probe from the bottom of
+/// it, so that neither comes from the bits that choose the segment.
 #[inline(always)]
 pub fn inner(hash: u64) -> u64 {
     hash << 32 | hash & 0xffff_ffff
+}
+
+/// The top half of a placement hash, for tables that keep no more of it.
+#[inline(always)]
+pub fn top_half(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// What such tables are given: the start of the probe, at the bottom, comes from the lowest bits of
+/// the top half, far from those that choose the segment, and the 7-bit tag from all of them.
+#[inline(always)]
+pub fn spread(top_half: u32) -> u64 {
+    u64::from(top_half).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Entries a table of this many buckets holds: hashbrown's 7/8.

@@ -12,8 +12,7 @@
 //! ```
 //!
 //! As a slot has its whole tag, neither splitting nor scanning touches a record, and a lookup
-//! touches the right one alone. hashbrown is given the tag times an odd constant: its buckets come
-//! from the low bits and its own tag from the high ones, which depend on all bits of the product.
+//! touches the right one alone. hashbrown is given the tag times an odd constant ([`spread`]).
 //!
 //! A scan goes in the order of tags, which is an order of members and not of places, so it survives
 //! every split, merge and rebuild.
@@ -25,7 +24,7 @@ use hashbrown::HashTable;
 use super::pages::RecordId;
 use crate::heap::{ShouldMove, relocate_table, relocate_vec};
 use crate::value::directory::Directory;
-use crate::value::placement::room;
+use crate::value::placement::{room, spread, top_half};
 use crate::value::size_class;
 
 /// Buckets of a segment that may split: 5 KiB with the bytes of hashbrown.
@@ -38,12 +37,6 @@ const MERGED_MAX: usize = ROOM_MAX * 6 / 10;
 /// A segment of this depth does not split, it grows: a directory of 64 MiB is enough for any number
 /// of records.
 const DEPTH_MAX: u32 = 24;
-
-/// The part of a placement hash that is used here.
-#[inline]
-fn tag_of(hash: u64) -> u32 {
-    (hash >> 32) as u32
-}
 
 /// A hash with this part.
 #[inline]
@@ -67,12 +60,6 @@ impl Tagged {
     fn id(self) -> RecordId {
         self.0 as RecordId
     }
-}
-
-/// What hashbrown is given.
-#[inline]
-fn inner(tag: u32) -> u64 {
-    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -105,20 +92,20 @@ impl MemberIndex {
     /// The record of the member with this hash of which `is_it` is true.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl Fn(RecordId) -> bool) -> Option<RecordId> {
-        let tag = tag_of(hash);
+        let tag = top_half(hash);
         let slots = &self.segments[self.segment(tag)].slots;
-        let found = slots.find(inner(tag), |slot| slot.tag() == tag && is_it(slot.id()));
+        let found = slots.find(spread(tag), |slot| slot.tag() == tag && is_it(slot.id()));
         found.map(|slot| slot.id())
     }
 
     /// Adds a member that is not there yet.
     pub fn insert(&mut self, hash: u64, id: RecordId) {
-        let tag = tag_of(hash);
+        let tag = top_half(hash);
         loop {
             let segment = self.segment(tag);
             let slots = &mut self.segments[segment].slots;
             if slots.len() < slots.capacity() {
-                slots.insert_unique(inner(tag), Tagged::new(tag, id), |slot| inner(slot.tag()));
+                slots.insert_unique(spread(tag), Tagged::new(tag, id), |slot| spread(slot.tag()));
                 return;
             }
             self.make_room(segment, tag);
@@ -127,11 +114,11 @@ impl MemberIndex {
 
     /// Removes a record.
     pub fn remove(&mut self, hash: u64, id: RecordId) {
-        let tag = tag_of(hash);
+        let tag = top_half(hash);
         let segment = self.segment(tag);
         let slots = &mut self.segments[segment].slots;
         let slot = Tagged::new(tag, id).0;
-        let found = slots.find_entry(inner(tag), |found| found.0 == slot);
+        let found = slots.find_entry(spread(tag), |found| found.0 == slot);
         found.expect("every record has a slot").remove();
         let len = slots.len();
         // Not at every removal, as the neighbour may be anywhere in memory.
@@ -142,11 +129,11 @@ impl MemberIndex {
 
     /// Gives a record another number.
     pub fn renumber(&mut self, hash: u64, old: RecordId, new: RecordId) {
-        let tag = tag_of(hash);
+        let tag = top_half(hash);
         let segment = self.segment(tag);
         let slots = &mut self.segments[segment].slots;
         let slot = Tagged::new(tag, old).0;
-        let found = slots.find_mut(inner(tag), |found| found.0 == slot);
+        let found = slots.find_mut(spread(tag), |found| found.0 == slot);
         *found.expect("every record has a slot") = Tagged::new(tag, new);
     }
 
@@ -315,7 +302,7 @@ impl MemberIndex {
             assert_eq!(place % span, 0);
             assert!(places[place..place + span].iter().all(|&other| other == at));
             for slot in slots {
-                assert_eq!(slot.tag(), tag_of(hash_of(slot.id())));
+                assert_eq!(slot.tag(), top_half(hash_of(slot.id())));
                 assert_eq!(
                     self.directory.place(hash_with(slot.tag())) / span,
                     place / span
@@ -341,7 +328,7 @@ fn table_bytes(slots: &HashTable<Tagged>) -> usize {
 fn filled(capacity: usize, slots: impl Iterator<Item = Tagged>) -> HashTable<Tagged> {
     let mut table = HashTable::with_capacity(capacity);
     for slot in slots {
-        table.insert_unique(inner(slot.tag()), slot, |slot| inner(slot.tag()));
+        table.insert_unique(spread(slot.tag()), slot, |slot| spread(slot.tag()));
     }
     table
 }
