@@ -120,6 +120,17 @@ impl Keyspace {
     pub(super) fn expire_members(
         &mut self,
         db: usize,
+        named: (ItemRef, u64),
+        at: (UnixMillis, Removal),
+    ) {
+        self.expire_members_up_to(MEMBERS_PER_STEP, db, named, at);
+    }
+
+    /// The same, with this limit of members looked at.
+    pub(super) fn expire_members_up_to(
+        &mut self,
+        limit: usize,
+        db: usize,
         (item, hash): (ItemRef, u64),
         (now, removal): (UnixMillis, Removal),
     ) {
@@ -172,7 +183,7 @@ impl Keyspace {
                 Vec::new()
             };
             let gone = |member: &[u8], deadline| losses.member_of(kind, &key, member, deadline);
-            is_over = members::expire(&mut slot, now, MEMBERS_PER_STEP, gone);
+            is_over = members::expire(&mut slot, now, limit, gone);
             is_dead = len_of(&slot) == Some(0);
         }
         if is_dead {

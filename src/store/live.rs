@@ -288,7 +288,8 @@ impl Live<'_> {
                 return;
             };
             let at = (now, Removal::Lazy);
-            self.space.expire_members(self.db, (item, hash), at);
+            self.space
+                .expire_members_up_to(usize::MAX, self.db, (item, hash), at);
         }
     }
 

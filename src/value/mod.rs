@@ -151,8 +151,6 @@ pub struct Frozen {
     pub kind: Kind,
     /// Whether elements have deadlines.
     pub is_dated: bool,
-    /// The members of a sorted set that have deadlines, with these.
-    pub deadlines: Option<Box<Segmented>>,
     /// In an order in which they can be put together again; the last is the first to be.
     pub pieces: Pieces,
 }
@@ -206,17 +204,12 @@ impl Value {
         };
         let is_dated = match self {
             Value::Set(members) | Value::Hash(members) => members.volatile() > 0,
-            Value::Zset(zset) => zset.deadlines().is_some_and(|all| all.volatile() > 0),
+            Value::Zset(zset) => zset.dates().is_some_and(|all| all.volatile() > 0),
             _ => false,
-        };
-        let deadlines = match self {
-            Value::Zset(zset) if is_dated => zset.deadlines().cloned().map(Box::new),
-            _ => None,
         };
         Some(Frozen {
             kind: self.kind(),
             is_dated,
-            deadlines,
             pieces,
         })
     }
@@ -339,11 +332,8 @@ impl Frozen {
             }
             Pieces::Zset(pieces) => {
                 if let Some(page) = pieces.last() {
-                    page.for_each(|member, score| {
+                    page.for_each(|member, score, deadline| {
                         let score = score.to_le_bytes();
-                        let all = self.deadlines.as_ref();
-                        let element = all.and_then(|all| all.get(all.hash(member), member));
-                        let deadline = element.and_then(|element| element.deadline);
                         let strings = [StringRef::Short(member), StringRef::Short(&score)];
                         hand_out(&strings, deadline);
                     });
@@ -363,10 +353,7 @@ impl Frozen {
         match &mut self.pieces {
             Pieces::List(pieces) => pieces.pop().is_some(),
             Pieces::Members(pieces) => pieces.pop().is_some(),
-            Pieces::Zset(pieces) => {
-                let deadlines = self.deadlines.as_mut();
-                pieces.pop().is_some() || deadlines.is_some_and(|all| all.dismantle())
-            }
+            Pieces::Zset(pieces) => pieces.pop().is_some(),
             Pieces::Stream(pieces) => pieces.pop().is_some(),
         }
     }

@@ -25,24 +25,23 @@
 //! a dismantling 12.
 //!
 //! Elements may have deadlines (in `segment`). What is known of them, a [`Span`] for each segment,
-//! stands side by side here, so that those which may hold due ones are found without touching a
-//! segment: [`Segmented::expire`] looks through one or a few of them at a call. That costs 6 bytes
-//! an element in its record and no reference back; a sorted structure over single elements would
-//! cost twice as much or more, and save the walk over a segment where due elements lie far apart.
-//! (benches/peers.py: 500,000 fields that die beside one that stays take 0.05 s; a deadline takes
-//! 14 bytes, since a record that gets one later leaves a hole.)
+//! stands side by side here ([`Dates`]), so that those which may hold due ones are found without
+//! touching a segment: [`Segmented::expire`] looks through one or a few of them at a call. That
+//! costs 6 bytes an element in its record and no reference back; a sorted structure over single
+//! elements would cost twice as much or more, and save the walk over a segment where due elements
+//! lie far apart. (benches/peers.py: 500,000 fields that die beside one that stays take 0.05 s; a
+//! deadline takes 14 bytes, since a record that gets one later leaves a hole.)
 //!
 //! Invariants: those of the directory; `deepest` segments have its depth; `len` is the sum over
 //! segments.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use hashbrown::HashTable;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::dated::Span;
+use super::dated::{Dates, Span};
 use super::directory::Directory;
 use super::placement::{Ahead, Placement};
 use super::prefetch::prefetch;
@@ -95,33 +94,6 @@ impl Element<'_> {
     }
 }
 
-/// What is known of the deadlines of a table's elements.
-#[derive(Clone)]
-struct Dated {
-    /// Of each segment, in their order.
-    spans: Vec<Span>,
-    /// No deadline is earlier.
-    soonest: Deadline,
-    /// No deadline is later.
-    latest: Deadline,
-    /// Elements that have one.
-    volatile: usize,
-    /// Where the search for due elements goes on.
-    next: usize,
-    /// Where the keyspace has filed the table.
-    filed: Option<(Deadline, ItemRef)>,
-    /// How many were due when they were last counted.
-    counted: Cell<Option<DueCount>>,
-}
-
-/// A number of due elements, from one moment until before another at which there may be more.
-#[derive(Clone, Copy)]
-struct DueCount {
-    from: UnixMillis,
-    before: Deadline,
-    due: usize,
-}
-
 /// A big set or hash. A clone shares its segments until one of the two changes them.
 #[derive(Clone)]
 pub struct Segmented {
@@ -137,7 +109,7 @@ pub struct Segmented {
     buckets_max: u32,
     content: Content,
     /// None until an element gets a deadline.
-    dated: Option<Box<Dated>>,
+    dated: Option<Box<Dates>>,
 }
 
 impl Segmented {
@@ -271,14 +243,9 @@ impl Segmented {
     /// An element of a segment has a deadline no more.
     fn leave_out(&mut self, segment: usize, deadline: Deadline) {
         let piece = &self.segments[segment];
-        let Some(dated) = &mut self.dated else {
-            return;
-        };
-        dated.counted.set(None);
-        if dated.spans[segment].remove(deadline) {
-            dated.spans[segment] = piece.survey(ALL_LIVE).1;
+        if let Some(dated) = &mut self.dated {
+            dated.leave_out(segment, deadline, || piece.survey(ALL_LIVE).1);
         }
-        dated.volatile -= 1;
     }
 
     /// Removes a member; whether it was there.
@@ -454,7 +421,7 @@ impl Segmented {
             self.directory.relocate(should_move);
             relocate_vec(&mut self.segments, should_move);
             if let Some(dated) = &mut self.dated {
-                relocate_vec(&mut dated.spans, should_move);
+                dated.relocate(should_move);
             }
         }
         let content = self.content;
@@ -487,10 +454,10 @@ impl Segmented {
     pub fn allocated_bytes(&self) -> usize {
         self.directory.allocated_bytes()
             + size_class::of(self.segments.capacity() * size_of::<Rc<Segment>>())
-            + self.dated.as_ref().map_or(0, |dated| {
-                size_class::of(size_of::<Dated>())
-                    + size_class::of(dated.spans.capacity() * size_of::<Span>())
-            })
+            + self
+                .dated
+                .as_ref()
+                .map_or(0, |dated| dated.allocated_bytes())
             + self.segment_bytes
     }
 
@@ -562,8 +529,8 @@ impl Segmented {
         }
         if let Some(dated) = &mut self.dated {
             // Due elements count as well.
-            dated.spans[at] = low.survey(ALL_LIVE).1;
-            dated.spans.push(high.survey(ALL_LIVE).1);
+            dated.set_span(at, low.survey(ALL_LIVE).1);
+            dated.push(high.survey(ALL_LIVE).1);
         }
         self.segments[at] = Rc::new(low);
         self.segments.push(Rc::new(high));
@@ -603,9 +570,8 @@ impl Segmented {
         self.segments[at] = Rc::new(merged);
         self.name(at);
         self.segments.swap_remove(neighbour);
-        if let Some(Dated { spans, .. }) = self.dated.as_deref_mut() {
-            spans[at] = spans[at].join(spans[neighbour]);
-            spans.swap_remove(neighbour);
+        if let Some(dated) = &mut self.dated {
+            dated.merge(at, neighbour);
         }
         if neighbour < self.segments.len() {
             self.name(neighbour);
@@ -613,7 +579,7 @@ impl Segmented {
         if self.segments.len() * 4 <= self.segments.capacity() {
             self.segments.shrink_to(self.segments.len() * 2);
             if let Some(dated) = &mut self.dated {
-                dated.spans.shrink_to(self.segments.len() * 2);
+                dated.shrink_to(self.segments.len() * 2);
             }
         }
         self.halve_directory();
@@ -658,132 +624,59 @@ impl Segmented {
         None
     }
 
-    fn dated(&mut self) -> &mut Dated {
+    fn dated(&mut self) -> &mut Dates {
         let segments = self.segments.len();
-        self.dated.get_or_insert_with(|| {
-            Box::new(Dated {
-                spans: vec![Span::EMPTY; segments],
-                soonest: Span::EMPTY.soonest,
-                latest: Span::EMPTY.latest,
-                volatile: 0,
-                next: 0,
-                filed: None,
-                counted: Cell::new(None),
-            })
-        })
-    }
-}
-
-impl Dated {
-    fn add(&mut self, segment: usize, deadline: Deadline) {
-        self.counted.set(None);
-        self.spans[segment].add(deadline);
-        self.soonest = self.soonest.min(deadline);
-        self.latest = self.latest.max(deadline);
-        self.volatile += 1;
-    }
-
-    /// Looks at all segments for the ends of the whole.
-    fn measure(&mut self) {
-        let whole = self.spans.iter().copied().fold(Span::EMPTY, Span::join);
-        (self.soonest, self.latest) = (whole.soonest, whole.latest);
-    }
-
-    /// The next segment that may hold due elements.
-    fn next_due(&mut self, now: UnixMillis) -> Option<usize> {
-        let start = self.next.min(self.spans.len());
-        let (before, from) = self.spans.split_at(start);
-        let may_hold_due = |span: &Span| is_due(span.soonest, now);
-        let found = from.iter().position(may_hold_due).map(|at| start + at);
-        self.next = found.or_else(|| before.iter().position(may_hold_due))?;
-        Some(self.next)
+        self.dated
+            .get_or_insert_with(|| Box::new(Dates::new(segments)))
     }
 }
 
 /// Deadlines of elements.
 impl Segmented {
+    /// What is known of them; none until an element has got one.
+    pub fn dates(&self) -> Option<&Dates> {
+        self.dated.as_deref()
+    }
+
     /// How many elements have a deadline.
     pub fn volatile(&self) -> usize {
-        self.dated.as_ref().map_or(0, |dated| dated.volatile)
-    }
-
-    /// A deadline that no element's is before, if any has one; the soonest one after
-    /// [`Segmented::expire`] has found no more that are due.
-    pub fn soonest(&self) -> Option<Deadline> {
-        let dated = self.dated.as_ref().filter(|dated| dated.volatile > 0)?;
-        Some(dated.soonest)
-    }
-
-    /// Where the keyspace has filed the table by the deadline of an element.
-    pub fn filed(&self) -> Option<(Deadline, ItemRef)> {
-        self.dated.as_ref()?.filed
+        self.dated.as_ref().map_or(0, |dated| dated.volatile())
     }
 
     /// Notes where the keyspace has filed the table.
     pub fn set_filed(&mut self, filed: Option<(Deadline, ItemRef)>) {
         if self.dated.is_some() || filed.is_some() {
-            self.dated().filed = filed;
+            self.dated().set_filed(filed);
         }
     }
 
-    /// How many elements are due. Looks into the segments that hold both due and living ones, and
-    /// remembers the number until one more may be due: removing them can be held up for long.
+    /// How many elements are due; see [`Dates::dead`].
     pub fn dead(&self, now: UnixMillis) -> usize {
-        let dated = self.dated.as_deref();
-        let Some(dated) = dated.filter(|dated| is_due(dated.soonest, now)) else {
-            return 0;
-        };
-        let known = dated.counted.get();
-        if let Some(known) = known.filter(|known| known.from <= now && !is_due(known.before, now)) {
-            return known.due;
-        }
-        let mut count = DueCount {
-            from: now,
-            before: Span::EMPTY.soonest,
-            due: 0,
-        };
-        for at in 0..dated.spans.len() {
-            let (due, soonest) = self.dead_in(at, now);
-            count.due += due;
-            count.before = count.before.min(soonest);
-        }
-        dated.counted.set(Some(count));
-        count.due
-    }
-
-    /// How many elements of a segment are due, and a time before which there are no more.
-    fn dead_in(&self, at: usize, now: UnixMillis) -> (usize, Deadline) {
-        let span = self
-            .dated
-            .as_ref()
-            .map_or(Span::EMPTY, |dated| dated.spans[at]);
-        if span.volatile > 0 && is_due(span.latest, now) {
-            (span.volatile, Span::EMPTY.soonest)
-        } else if is_due(span.soonest, now) {
-            let (due, living) = self.segments[at].survey(now);
-            (due, living.soonest)
-        } else {
-            (0, span.soonest)
-        }
+        let dated = self.dated.as_ref();
+        dated.map_or(0, |dated| {
+            dated.dead(now, |at| self.segments[at].survey(now))
+        })
     }
 
     /// The elements that are not due, in no order. Segments of dead ones alone are passed over.
     pub fn living(&self, now: UnixMillis) -> impl Iterator<Item = Element<'_>> {
+        let dead_in = move |at: usize| {
+            let dated = self.dated.as_ref();
+            dated.map_or(0, |dated| {
+                dated.dead_in(at, now, |at| self.segments[at].survey(now)).0
+            })
+        };
         let segments = self.segments.iter().enumerate();
         segments
-            .filter(move |(at, segment)| self.dead_in(*at, now).0 < segment.len())
+            .filter(move |(at, segment)| dead_in(*at) < segment.len())
             .flat_map(|(_, segment)| segment.iter())
             .filter(move |element| !element.is_dead(now))
     }
 
     /// Whether there are elements and all of them are due.
     pub fn is_dead(&self, now: UnixMillis) -> bool {
-        let may_be = |dated: &&Dated| dated.volatile == self.len && is_due(dated.soonest, now);
-        let Some(dated) = self.dated.as_deref().filter(may_be) else {
-            return false;
-        };
-        let is_dead = |span: &Span| span.volatile == 0 || is_due(span.latest, now);
-        is_due(dated.latest, now) || dated.spans.iter().all(is_dead)
+        let dated = self.dated.as_ref();
+        dated.is_some_and(|dated| dated.are_all_due(self.len, now))
     }
 
     /// Removes due elements, handing them and their deadlines to `gone`, until about `limit`
@@ -797,7 +690,6 @@ impl Segmented {
         let mut looked_at = 0;
         while let Some(dated) = &mut self.dated {
             let Some(at) = dated.next_due(now) else {
-                dated.measure();
                 return true;
             };
             if looked_at >= limit {
@@ -805,10 +697,8 @@ impl Segmented {
             }
             looked_at += self.segments[at].len();
             let (dead, span) = self.segments[at].survey(now);
-            dated.counted.set(None);
-            dated.spans[at] = span;
+            dated.expired(at, dead, span);
             if dead > 0 {
-                dated.volatile -= dead;
                 self.len -= dead;
                 let placement = self.placement;
                 self.change(at, |segment| segment.expire(now, placement, &mut gone));
@@ -854,21 +744,10 @@ impl Segmented {
             .segments
             .iter()
             .map(|segment| segment.survey(ALL_LIVE).1);
-        let Some(dated) = &self.dated else {
-            assert!(surveys.into_iter().all(|span| span == Span::EMPTY));
-            return;
-        };
-        assert_eq!(dated.spans.len(), self.segments.len());
-        let mut whole = Span::EMPTY;
-        for (known, exact) in dated.spans.iter().zip(surveys) {
-            assert!(known.soonest <= exact.soonest);
-            let mut known = *known;
-            known.soonest = exact.soonest;
-            assert_eq!(known, exact);
-            whole = whole.join(exact);
+        match &self.dated {
+            Some(dated) => dated.check(surveys),
+            None => assert!(surveys.into_iter().all(|span| span == Span::EMPTY)),
         }
-        assert_eq!(dated.volatile, whole.volatile);
-        assert!(dated.soonest <= whole.soonest && dated.latest >= whole.latest);
     }
 }
 
@@ -1110,7 +989,10 @@ mod tests {
         while !fields.expire(end, 1, |_, _| gone += 1) {}
         fields.check();
         assert_eq!((gone, fields.len()), (volatile, twin.len() - volatile));
-        assert_eq!((fields.volatile(), fields.soonest()), (0, None));
+        assert_eq!(
+            (fields.volatile(), fields.dates().and_then(Dates::soonest)),
+            (0, None)
+        );
     }
 
     #[test]
@@ -1134,13 +1016,7 @@ mod tests {
             }));
             fields.set_deadline(fields.hash(&name), &name, Some(at));
         }
-        let counted = |fields: &Segmented| {
-            let dated = fields.dated.as_ref().expect("deadlines");
-            dated
-                .counted
-                .get()
-                .map(|count| (count.from.0, count.before.0.0))
-        };
+        let counted = |fields: &Segmented| fields.dates().expect("deadlines").counted();
         let due = fields.dead(UnixMillis(7));
         assert!(due > 100);
         let first = counted(&fields).expect("a count");

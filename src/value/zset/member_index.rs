@@ -127,6 +127,26 @@ impl MemberIndex {
         }
     }
 
+    /// Removes the records for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(RecordId) -> bool) {
+        for segment in &mut self.segments {
+            segment.slots.retain(|slot| keep(slot.id()));
+        }
+        let mut tag = 0_u64;
+        while let Ok(start) = u32::try_from(tag) {
+            let segment = self.segment(start);
+            let depth = self.segments[segment].depth;
+            self.shrink(segment, start);
+            let merged = self.segments[self.segment(start)].depth;
+            // A merged one may have a neighbour to be merged with too.
+            tag = if merged < depth {
+                tag >> (u32::BITS - merged) << (u32::BITS - merged)
+            } else {
+                tag + (1 << (u32::BITS - depth))
+            };
+        }
+    }
+
     /// Gives a record another number.
     pub fn renumber(&mut self, hash: u64, old: RecordId, new: RecordId) {
         let tag = top_half(hash);

@@ -57,7 +57,6 @@ pub use self::bounds::{Interval, LexBound, ScoreBound};
 pub use self::pages::Page;
 pub use self::small::{insert, is_valid, remove, remove_ranks, to_big};
 pub use self::tree::Direction;
-use super::segmented::Segmented;
 use super::{SMALL_BYTES_MAX, packed};
 use crate::clock::UnixMillis;
 use crate::expiry::{Deadline, is_due};
@@ -144,7 +143,15 @@ impl<'a> ZsetRef<'a> {
     pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
         match self {
             ZsetRef::Packed(packed) => small::score(packed, member).map(|_| None),
-            ZsetRef::Big(big) => big.deadline(member),
+            ZsetRef::Big(big) => big.get(member).map(|(_, deadline)| deadline),
+        }
+    }
+
+    /// How many members are due.
+    fn dead(self, now: UnixMillis) -> usize {
+        match self {
+            ZsetRef::Packed(_) => 0,
+            ZsetRef::Big(big) => big.dead(now),
         }
     }
 
@@ -246,8 +253,7 @@ impl<'a> NamedRef<'a> {
 
     /// Number of members.
     pub fn len(self) -> usize {
-        let dead = self.deadlines().map_or(0, |all| all.dead(self.now));
-        self.zset.len() - dead
+        self.zset.len() - self.zset.dead(self.now)
     }
 
     /// Whether there are none.
@@ -258,14 +264,14 @@ impl<'a> NamedRef<'a> {
     /// The score of a member.
     #[inline]
     pub fn score(self, member: &[u8]) -> Option<f64> {
-        if let Some(all) = self.deadlines()
-            && all
-                .get(all.hash(member), member)
-                .is_some_and(|it| it.is_dead(self.now))
-        {
-            return None;
+        match self.zset {
+            ZsetRef::Packed(packed) => small::score(packed, member),
+            ZsetRef::Big(big) => {
+                let (score, deadline) = big.get(member)?;
+                let is_dead = deadline.is_some_and(|at| is_due(at, self.now));
+                (!is_dead).then_some(score)
+            }
         }
-        self.zset.score(member)
     }
 
     /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
@@ -273,13 +279,6 @@ impl<'a> NamedRef<'a> {
         let deadline = self.zset.deadline(member)?;
         let is_dead = deadline.is_some_and(|at| is_due(at, self.now));
         (!is_dead).then_some(deadline)
-    }
-
-    fn deadlines(self) -> Option<&'a Segmented> {
-        match self.zset {
-            ZsetRef::Packed(_) => None,
-            ZsetRef::Big(big) => big.deadlines(),
-        }
     }
 }
 

@@ -11,10 +11,17 @@
 //! page      [record][record][hole][record] ...free... [offset of slot 1][offset of slot 0]
 //!            ^ front                      ^ records_end                          (u16) ^ back
 //!
-//! record    [score, 8 bytes][length, 1 byte: 0..=253][member]
-//!           [score, 8 bytes][254][length, 2 bytes   ][member]
-//!           [score, 8 bytes][255][where, 2 bytes    ]          member in `large`, shared
+//! record    [score, 8 bytes][head, 1 byte][rest of the length][deadline, 6 bytes][member]
+//!
+//! head      7         6...0
+//!           volatile  0..=125: the length, of which nothing follows
+//!                     126: it follows, 2 bytes
+//!                     127: where the member is in `large`, shared, follows: 2 bytes
 //! ```
+//!
+//! Only a volatile record has a deadline. One that gets it later moves behind the last record of
+//! its page, where it leaves a hole, or to another page ([`Pages::set_deadline`]). What is known of
+//! the deadlines of each page stands side by side ([`Dates`]).
 //!
 //! The offset of a slot without a record is [`FREE`] plus the next such slot. A page is allocated
 //! small, doubles up to [`PAGE_BYTES_MAX`], and is cut down when less than half of it is used. One
@@ -31,7 +38,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use crate::clock::UnixMillis;
+use crate::expiry::{ALL_LIVE, Deadline, is_due};
 use crate::heap::{ShouldMove, relocate_bytes, relocate_rc, relocate_slice, relocate_vec};
+use crate::value::dated::{self, DEADLINE_BYTES, Dates, Span};
 use crate::value::size_class;
 
 /// Bytes of the largest page: some 600 records of 16-byte members.
@@ -52,8 +62,9 @@ const FREE: u16 = 1 << 15;
 /// The end of the list of free slots; no slot's number.
 const NO_SLOT: u16 = FREE - 1;
 const SCORE_BYTES: usize = 8;
-const LENGTH_LONG: u8 = 254;
-const LENGTH_LARGE: u8 = 255;
+const VOLATILE: u8 = 1 << 7;
+const LENGTH_LONG: u8 = 126;
+const LENGTH_LARGE: u8 = 127;
 /// Page numbers end here: 64 GiB of records in one sorted set.
 const PAGES_MAX: usize = 1 << (32 - SLOT_BITS);
 
@@ -84,8 +95,14 @@ impl Member<'_> {
     }
 
     /// Bytes of a record of it.
-    fn record_len(&self) -> usize {
+    fn record_len(&self, deadline: Option<Deadline>) -> usize {
+        let deadline_bytes = if deadline.is_some() {
+            DEADLINE_BYTES
+        } else {
+            0
+        };
         SCORE_BYTES
+            + deadline_bytes
             + match self {
                 Member::Large(_) => 3,
                 Member::Inline(member) if member.len() < LENGTH_LONG.into() => 1 + member.len(),
@@ -106,15 +123,41 @@ fn read_u16(bytes: &[u8]) -> u16 {
     u16::from_le_bytes([bytes[0], bytes[1]])
 }
 
-/// Bytes of the record at the front of `bytes`.
-#[inline]
-fn record_len(bytes: &[u8]) -> usize {
-    SCORE_BYTES
-        + match bytes[SCORE_BYTES] {
-            LENGTH_LARGE => 3,
-            LENGTH_LONG => 3 + usize::from(read_u16(&bytes[SCORE_BYTES + 1..])),
-            len => 1 + usize::from(len),
+/// A record where it stands: what its head says, and the parts as ranges of its bytes.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// Where in `large` the member is, if it is there.
+    large: Option<usize>,
+    /// Where the deadline starts, or would.
+    deadline: usize,
+    /// Where the member starts, and the record ends.
+    member: usize,
+    end: usize,
+}
+
+impl Parts {
+    /// Of the record at the front of `bytes`.
+    #[inline]
+    fn of(bytes: &[u8]) -> Parts {
+        let head = bytes[SCORE_BYTES];
+        let after = SCORE_BYTES + 1;
+        let (large, len, deadline) = match head & !VOLATILE {
+            LENGTH_LARGE => (Some(read_u16(&bytes[after..]).into()), 0, after + 2),
+            LENGTH_LONG => (None, read_u16(&bytes[after..]).into(), after + 2),
+            len => (None, usize::from(len), after),
+        };
+        let member = deadline + usize::from(head >> 7) * DEADLINE_BYTES;
+        Parts {
+            large,
+            deadline,
+            member,
+            end: member + len,
         }
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.member > self.deadline
+    }
 }
 
 /// Some of the records of a sorted set, in no order.
@@ -162,11 +205,11 @@ impl Page {
         }
     }
 
-    /// Calls `found` with every member and its score.
-    pub fn for_each(&self, mut found: impl FnMut(&[u8], f64)) {
+    /// Calls `found` with every member, its score and its deadline.
+    pub fn for_each(&self, mut found: impl FnMut(&[u8], f64, Option<Deadline>)) {
         for slot in self.live_slots() {
             let (member, score) = self.record(slot);
-            found(member, score);
+            found(member, score, self.deadline(slot));
         }
     }
 
@@ -197,25 +240,40 @@ impl Page {
 
     #[inline]
     fn record(&self, slot: usize) -> (&[u8], f64) {
-        let (score, rest) = self.bytes_of(slot).split_at(SCORE_BYTES);
-        let score = f64::from_le_bytes(score.try_into().expect("a score has eight bytes"));
-        let member = match rest[0] {
-            LENGTH_LARGE => &self.large[usize::from(read_u16(&rest[1..]))],
-            LENGTH_LONG => &rest[3..][..usize::from(read_u16(&rest[1..]))],
-            len => &rest[1..][..usize::from(len)],
+        let bytes = self.bytes_of(slot);
+        let score = bytes[..SCORE_BYTES].try_into();
+        let parts = Parts::of(bytes);
+        let member = match parts.large {
+            Some(at) => &self.large[at],
+            None => &bytes[parts.member..parts.end],
         };
+        let score = f64::from_le_bytes(score.expect("a score has eight bytes"));
         (member, score)
     }
 
-    /// Where in `large` the member of a record is, if it is there.
-    fn large_index(&self, slot: usize) -> Option<usize> {
-        let rest = &self.bytes_of(slot)[SCORE_BYTES..];
-        (rest[0] == LENGTH_LARGE).then(|| read_u16(&rest[1..]).into())
+    #[inline]
+    fn deadline(&self, slot: usize) -> Option<Deadline> {
+        let bytes = self.bytes_of(slot);
+        let parts = Parts::of(bytes);
+        dated::from_bytes(&bytes[parts.deadline..parts.member])
+    }
+
+    /// How many members are due, and the deadlines of the others.
+    fn survey(&self, now: UnixMillis) -> (usize, Span) {
+        let (mut dead, mut span) = (0, Span::EMPTY);
+        for deadline in self.live_slots().filter_map(|slot| self.deadline(slot)) {
+            if is_due(deadline, now) {
+                dead += 1;
+            } else {
+                span.add(deadline);
+            }
+        }
+        (dead, span)
     }
 
     /// The record to be written elsewhere; a large member is shared and not copied.
     fn member(&self, slot: usize) -> Member<'_> {
-        match self.large_index(slot) {
+        match Parts::of(self.bytes_of(slot)).large {
             Some(at) => Member::Large(self.large[at].clone()),
             None => Member::Inline(self.record(slot).0),
         }
@@ -243,26 +301,24 @@ impl Page {
         len + usize::from(self.free_slot == NO_SLOT) * SLOT_BYTES
     }
 
-    fn fits_at_end(&self, len: usize) -> bool {
+    /// Whether there are so many bytes behind the last record.
+    fn has_behind(&self, bytes: usize) -> bool {
         let slots_start = self.bytes.len() - usize::from(self.slots) * SLOT_BYTES;
-        usize::from(self.records_end) + self.need(len) <= slots_start
+        usize::from(self.records_end) + bytes <= slots_start
     }
 
-    /// Whether a record of `len` bytes finds room, at most after a rebuild that pays: at full size
-    /// only if it gains a quarter of the page.
-    fn takes(&self, len: usize) -> bool {
-        let has_slot = self.free_slot != NO_SLOT || usize::from(self.slots) < SLOTS_MAX;
-        let used = self.used_bytes() + self.need(len);
+    /// Whether so many more bytes find room, at most after a rebuild that pays: at full size only
+    /// if it gains a quarter of the page.
+    fn has_room(&self, bytes: usize) -> bool {
+        let used = self.used_bytes() + bytes;
         let may_grow = self.bytes.len() < PAGE_BYTES_MAX && used <= PAGE_BYTES_MAX;
-        has_slot && (self.fits_at_end(len) || may_grow || used <= ROOMY_BYTES)
+        self.has_behind(bytes) || may_grow || used <= ROOMY_BYTES
     }
 
-    /// Adds a record that [`Page::takes`].
-    fn insert(&mut self, member: Member<'_>, score: f64) -> usize {
-        let len = member.record_len();
-        if !self.fits_at_end(len) {
-            let used = self.used_bytes() + self.need(len);
-            let size = self.bytes.len();
+    /// Has so many bytes, for which there [is room](Page::has_room), behind the last record.
+    fn make_room(&mut self, bytes: usize) {
+        if !self.has_behind(bytes) {
+            let (used, size) = (self.used_bytes() + bytes, self.bytes.len());
             let is_size_enough = used <= size / 4 * 3;
             self.rebuild(if is_size_enough {
                 size
@@ -270,6 +326,18 @@ impl Page {
                 used.max(size * 2)
             });
         }
+    }
+
+    /// Whether a record of `len` bytes finds room.
+    fn takes(&self, len: usize) -> bool {
+        let has_slot = self.free_slot != NO_SLOT || usize::from(self.slots) < SLOTS_MAX;
+        has_slot && self.has_room(self.need(len))
+    }
+
+    /// Adds a record that [`Page::takes`].
+    fn insert(&mut self, member: Member<'_>, score: f64, deadline: Option<Deadline>) -> usize {
+        let len = member.record_len(deadline);
+        self.make_room(self.need(len));
         let slot = match self.free_slot {
             NO_SLOT => {
                 self.slots += 1;
@@ -281,39 +349,93 @@ impl Page {
             }
         };
         self.set_offset(slot, self.records_end);
-        self.write(usize::from(self.records_end), member, score);
+        self.write(self.records_end.into(), member, score, deadline);
         self.records_end += len as u16;
         self.record_bytes += len as u16;
         self.len += 1;
         slot
     }
 
-    fn write(&mut self, at: usize, member: Member<'_>, score: f64) {
-        let (head, rest) = self.bytes[at..].split_at_mut(SCORE_BYTES);
-        head.copy_from_slice(&score.to_le_bytes());
-        match member {
+    fn write(&mut self, at: usize, member: Member<'_>, score: f64, deadline: Option<Deadline>) {
+        let (head, bytes): (u8, &[u8]) = match &member {
             Member::Inline(member) if member.len() < LENGTH_LONG.into() => {
-                rest[0] = member.len() as u8;
-                rest[1..][..member.len()].copy_from_slice(member);
+                (member.len() as u8, member)
             }
-            Member::Inline(member) => {
-                rest[0] = LENGTH_LONG;
-                rest[1..3].copy_from_slice(&(member.len() as u16).to_le_bytes());
-                rest[3..][..member.len()].copy_from_slice(member);
-            }
-            Member::Large(member) => {
-                self.large_bytes += size_class::of(member.len());
+            Member::Inline(member) => (LENGTH_LONG, member),
+            Member::Large(_) => (LENGTH_LARGE, b""),
+        };
+        let mut end = at;
+        let mut put = |bytes: &[u8]| {
+            self.bytes[end..end + bytes.len()].copy_from_slice(bytes);
+            end += bytes.len();
+        };
+        put(&score.to_le_bytes());
+        put(&[head | if deadline.is_some() { VOLATILE } else { 0 }]);
+        match head {
+            LENGTH_LARGE => {
                 let place = self.large.iter().position(Bytes::is_empty);
-                let place = place.unwrap_or(self.large.len());
-                if place == self.large.len() {
-                    self.large.push(member);
-                } else {
-                    self.large[place] = member;
-                }
-                rest[0] = LENGTH_LARGE;
-                rest[1..3].copy_from_slice(&(place as u16).to_le_bytes());
+                put(&(place.unwrap_or(self.large.len()) as u16).to_le_bytes());
+            }
+            LENGTH_LONG => put(&(bytes.len() as u16).to_le_bytes()),
+            _ => {}
+        }
+        if let Some(deadline) = deadline {
+            put(&dated::to_bytes(deadline));
+        }
+        put(bytes);
+        if let Member::Large(member) = member {
+            self.large_bytes += size_class::of(member.len());
+            match self.large.iter_mut().find(|place| place.is_empty()) {
+                Some(place) => *place = member,
+                None => self.large.push(member),
             }
         }
+    }
+
+    /// Gives a record a deadline, or takes it away; false if there is no room for it, and then
+    /// nothing is changed.
+    fn set_deadline(&mut self, slot: usize, deadline: Option<Deadline>) -> bool {
+        let parts = Parts::of(self.bytes_of(slot));
+        let mut at = usize::from(offset(&self.bytes, slot));
+        let bytes = deadline.map(dated::to_bytes);
+        let is_volatile = parts.is_volatile();
+        match bytes {
+            Some(_) if is_volatile => {}
+            Some(_) => {
+                // The last record grows where it is, any other moves behind it.
+                let grows = at + parts.end == usize::from(self.records_end)
+                    && self.has_behind(DEADLINE_BYTES);
+                if !grows {
+                    if !self.has_room(parts.end + DEADLINE_BYTES) {
+                        return false;
+                    }
+                    self.make_room(parts.end + DEADLINE_BYTES);
+                    at = offset(&self.bytes, slot).into();
+                }
+                let target = if grows { at } else { self.records_end.into() };
+                let member = at + parts.deadline..at + parts.end;
+                self.bytes
+                    .copy_within(member, target + parts.deadline + DEADLINE_BYTES);
+                self.bytes.copy_within(at..at + parts.deadline, target);
+                self.records_end = (target + parts.end + DEADLINE_BYTES) as u16;
+                self.record_bytes += DEADLINE_BYTES as u16;
+                self.set_offset(slot, target as u16);
+                at = target;
+            }
+            None if is_volatile => {
+                let member = at + parts.member..at + parts.end;
+                self.bytes.copy_within(member, at + parts.deadline);
+                self.record_bytes -= DEADLINE_BYTES as u16;
+            }
+            None => {}
+        }
+        let head = &mut self.bytes[at + SCORE_BYTES];
+        *head &= !VOLATILE;
+        if let Some(bytes) = bytes {
+            *head |= VOLATILE;
+            self.bytes[at + parts.deadline..][..DEADLINE_BYTES].copy_from_slice(&bytes);
+        }
+        true
     }
 
     fn set_score(&mut self, slot: usize, score: f64) {
@@ -322,8 +444,10 @@ impl Page {
     }
 
     fn remove(&mut self, slot: usize) {
-        let len = record_len(self.bytes_of(slot));
-        if let Some(at) = self.large_index(slot) {
+        let Parts {
+            large, end: len, ..
+        } = Parts::of(self.bytes_of(slot));
+        if let Some(at) = large {
             self.large_bytes -= size_class::of(self.large[at].len());
             self.large[at] = Bytes::new();
         }
@@ -358,7 +482,7 @@ impl Page {
                 continue;
             }
             let record = &old[usize::from(from)..];
-            let len = record_len(record);
+            let len = Parts::of(record).end;
             let at = usize::from(self.records_end);
             self.bytes[at..at + len].copy_from_slice(&record[..len]);
             self.set_offset(slot, self.records_end);
@@ -372,7 +496,7 @@ impl Page {
     fn check(&self) {
         let records: usize = self
             .live_slots()
-            .map(|slot| record_len(self.bytes_of(slot)))
+            .map(|slot| Parts::of(self.bytes_of(slot)).end)
             .sum();
         assert_eq!(records, usize::from(self.record_bytes));
         assert_eq!(self.live_slots().count(), self.len());
@@ -390,6 +514,26 @@ impl Page {
     }
 }
 
+/// Some records, as a bit for each number there is.
+pub struct Marks(Vec<u64>);
+
+impl Marks {
+    /// None of the records of so many pages.
+    fn new(pages: usize) -> Marks {
+        Marks(vec![0; pages * SLOTS_MAX / 64])
+    }
+
+    fn add(&mut self, id: RecordId) {
+        self.0[id as usize / 64] |= 1 << (id % 64);
+    }
+
+    /// Whether a record is among them.
+    #[inline]
+    pub fn contains(&self, id: RecordId) -> bool {
+        self.0[id as usize / 64] >> (id % 64) & 1 == 1
+    }
+}
+
 /// All records of a sorted set.
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
@@ -399,6 +543,8 @@ pub struct Pages {
     roomy: Vec<u32>,
     open: Option<usize>,
     allocated_bytes: usize,
+    /// None until a record gets a deadline.
+    dated: Option<Box<Dates>>,
 }
 
 impl Pages {
@@ -408,9 +554,96 @@ impl Pages {
         self.page(page_of(id)).record(slot_of(id))
     }
 
-    /// Adds a record.
+    /// A record's deadline.
+    pub fn deadline(&self, id: RecordId) -> Option<Deadline> {
+        self.page(page_of(id)).deadline(slot_of(id))
+    }
+
+    /// Adds a record without a deadline.
     pub fn insert(&mut self, member: &[u8], score: f64) -> RecordId {
-        self.add(Member::new(member), score)
+        self.add(Member::new(member), score, None)
+    }
+
+    /// Gives a record a deadline, or takes it away. False if its page has no room for it: then
+    /// nothing has changed, and the record must be [copied](Pages::copy) and removed.
+    pub fn set_deadline(&mut self, id: RecordId, deadline: Option<Deadline>) -> bool {
+        let (at, old) = (page_of(id), self.deadline(id));
+        if !self.change(at, |page| page.set_deadline(slot_of(id), deadline)) {
+            return false;
+        }
+        // Added first: a later deadline spares the survey.
+        if let Some(deadline) = deadline {
+            self.dated().add(at, deadline);
+        }
+        if let Some(old) = old {
+            self.leave_out(at, old);
+        }
+        true
+    }
+
+    /// A record of a page has this deadline no more.
+    fn leave_out(&mut self, at: usize, deadline: Deadline) {
+        let page = self.pages[at].as_ref().expect("a record's page is there");
+        if let Some(dated) = &mut self.dated {
+            dated.leave_out(at, deadline, || page.survey(ALL_LIVE).1);
+        }
+    }
+
+    fn dated(&mut self) -> &mut Dates {
+        let pages = self.pages.len();
+        self.dated
+            .get_or_insert_with(|| Box::new(Dates::new(pages)))
+    }
+
+    /// What is known of the deadlines; none until a record has got one.
+    pub fn dates(&self) -> Option<&Dates> {
+        self.dated.as_deref()
+    }
+
+    /// The same, to note where the set is filed.
+    pub fn dates_mut(&mut self) -> &mut Dates {
+        self.dated()
+    }
+
+    /// How many records are due; see [`Dates::dead`].
+    pub fn dead(&self, now: UnixMillis) -> usize {
+        let dated = self.dated.as_ref();
+        dated.map_or(0, |dated| dated.dead(now, |at| self.survey(at, now)))
+    }
+
+    /// How many records of a page are due, and the deadlines of the others.
+    fn survey(&self, at: usize, now: UnixMillis) -> (usize, Span) {
+        let page = self.pages[at].as_ref();
+        page.map_or((0, Span::EMPTY), |page| page.survey(now))
+    }
+
+    /// The exact soonest deadline; looks at all records.
+    pub fn soonest(&self) -> Option<Deadline> {
+        let pages = self.pages.iter().flatten();
+        let spans = pages.map(|page| page.survey(ALL_LIVE).1);
+        spans
+            .filter(|span| span.volatile > 0)
+            .map(|span| span.soonest)
+            .min()
+    }
+
+    /// Due records, at most so many and of one page; none if there are none anywhere. Those of a
+    /// page that turns out to have none are looked for no more.
+    pub fn due(&mut self, now: UnixMillis, limit: usize) -> Vec<RecordId> {
+        let mut due = Vec::new();
+        while let Some(dated) = &mut self.dated
+            && let Some(at) = dated.next_due(now)
+        {
+            let page = self.pages[at].as_ref().expect("it has records");
+            let is_due = |slot: &usize| page.deadline(*slot).is_some_and(|it| is_due(it, now));
+            let slots = page.live_slots().filter(is_due).take(limit);
+            due.extend(slots.map(|slot| (at << SLOT_BITS | slot) as RecordId));
+            if !due.is_empty() {
+                break;
+            }
+            dated.set_span(at, page.survey(now).1);
+        }
+        due
     }
 
     /// Changes the score of a record.
@@ -419,13 +652,30 @@ impl Pages {
     }
 
     /// Removes a record. Gives its page if that should now be emptied: [`Pages::retire`], then
-    /// [`Pages::relocate`] every record, then [`Pages::free`].
+    /// [`Pages::copy`] every record, then [`Pages::free`].
     pub fn remove(&mut self, id: RecordId) -> Option<usize> {
-        let at = page_of(id);
-        let (len, used) = self.change(at, |page| {
-            page.remove(slot_of(id));
-            (page.len(), page.used_bytes())
+        let (at, deadline) = (page_of(id), self.deadline(id));
+        self.change(at, |page| page.remove(slot_of(id)));
+        if let Some(deadline) = deadline {
+            self.leave_out(at, deadline);
+        }
+        self.tidy(at)
+    }
+
+    /// Removes records that [`Pages::due`] gave; gives their page as [`Pages::remove`] does.
+    pub fn remove_due(&mut self, due: &[RecordId]) -> Option<usize> {
+        let at = page_of(*due.first()?);
+        self.change(at, |page| {
+            due.iter().for_each(|&id| page.remove(slot_of(id)));
         });
+        let (_, span) = self.survey(at, ALL_LIVE);
+        self.dated().expired(at, due.len(), span);
+        self.tidy(at)
+    }
+
+    /// After removals from a page.
+    fn tidy(&mut self, at: usize) -> Option<usize> {
+        let (len, used) = (self.page(at).len(), self.page(at).used_bytes());
         if len == 0 {
             self.free(at);
             return None;
@@ -443,6 +693,29 @@ impl Pages {
         None
     }
 
+    /// Removes all due records, handing them and their deadlines to `gone`; tells which they were,
+    /// and the pages that should now be emptied.
+    pub fn purge(
+        &mut self,
+        now: UnixMillis,
+        mut gone: impl FnMut(&[u8], Deadline),
+    ) -> (Marks, Vec<usize>) {
+        let (mut marks, mut sparse) = (Marks::new(self.pages.len()), Vec::new());
+        loop {
+            let due = self.due(now, SLOTS_MAX);
+            if due.is_empty() {
+                return (marks, sparse);
+            }
+            for &id in &due {
+                marks.add(id);
+                if let Some(deadline) = self.deadline(id) {
+                    gone(self.record(id).0, deadline);
+                }
+            }
+            sparse.extend(self.remove_due(&due));
+        }
+    }
+
     /// Takes a page out of those that get new records, and tells the records it has.
     pub fn retire(&mut self, at: usize) -> Vec<RecordId> {
         self.change(at, |page| page.is_roomy = false);
@@ -452,12 +725,13 @@ impl Pages {
             .collect()
     }
 
-    /// Adds a copy of a record; tells its number.
-    pub fn relocate(&mut self, id: RecordId) -> RecordId {
+    /// Adds a copy of a record with this deadline; tells its number.
+    pub fn copy(&mut self, id: RecordId, deadline: Option<Deadline>) -> RecordId {
         let page = self.pages[page_of(id)]
             .clone()
             .expect("a record's page is there");
-        self.add(page.member(slot_of(id)), page.record(slot_of(id)).1)
+        let (_, score) = page.record(slot_of(id));
+        self.add(page.member(slot_of(id)), score, deadline)
     }
 
     /// Drops a page, with what is in it.
@@ -465,6 +739,9 @@ impl Pages {
         let page = self.pages[at].take().expect("a page is freed once");
         self.allocated_bytes -= page.allocated_bytes();
         self.unused.push(at as u32);
+        if let Some(dated) = &mut self.dated {
+            dated.forget(at);
+        }
         if self.open == Some(at) {
             self.open = None;
         }
@@ -484,6 +761,9 @@ impl Pages {
     pub fn relocate_page(&mut self, at: usize, should_move: ShouldMove<'_>) {
         if at == 0 {
             relocate_vec(&mut self.pages, should_move);
+            if let Some(dated) = &mut self.dated {
+                dated.relocate(should_move);
+            }
         }
         let page = self.pages[at].as_mut();
         let owned = page.and_then(|page| relocate_rc(page, Page::new, should_move));
@@ -507,6 +787,10 @@ impl Pages {
             + size_class::of(self.pages.capacity() * size_of::<Option<Rc<Page>>>())
             + size_class::of(self.unused.capacity() * size_of::<u32>())
             + size_class::of(self.roomy.capacity() * size_of::<u32>())
+            + self
+                .dated
+                .as_ref()
+                .map_or(0, |dated| dated.allocated_bytes())
     }
 
     #[inline]
@@ -527,9 +811,12 @@ impl Pages {
         result
     }
 
-    fn add(&mut self, member: Member<'_>, score: f64) -> RecordId {
-        let at = self.open_for(member.record_len());
-        let slot = self.change(at, |page| page.insert(member, score));
+    fn add(&mut self, member: Member<'_>, score: f64, deadline: Option<Deadline>) -> RecordId {
+        let at = self.open_for(member.record_len(deadline));
+        let slot = self.change(at, |page| page.insert(member, score, deadline));
+        if let Some(deadline) = deadline {
+            self.dated().add(at, deadline);
+        }
         (at << SLOT_BITS | slot) as RecordId
     }
 
@@ -564,6 +851,9 @@ impl Pages {
                     "a sorted set has at most 64 GiB of records"
                 );
                 self.pages.push(page);
+                if let Some(dated) = &mut self.dated {
+                    dated.push(Span::EMPTY);
+                }
                 self.pages.len() - 1
             }
         };
@@ -582,5 +872,11 @@ impl Pages {
         let bytes: usize = pages().map(|page| page.allocated_bytes()).sum();
         assert_eq!(bytes, self.allocated_bytes);
         assert!(self.open.is_none_or(|at| !self.page(at).is_roomy));
+        let surveys = 0..self.pages.len();
+        let mut surveys = surveys.map(|at| self.survey(at, ALL_LIVE).1);
+        match &self.dated {
+            Some(dated) => dated.check(surveys),
+            None => assert!(surveys.all(|span| span == Span::EMPTY)),
+        }
     }
 }

@@ -512,6 +512,29 @@ impl Tree {
         }
     }
 
+    /// Removes the records for which `keep` is false, by making the tree anew of the others.
+    pub fn retain(&mut self, keep: impl Fn(RecordId) -> bool) {
+        let mut kept = Tree::new();
+        let mut end = kept.root_place();
+        for (score, id) in self
+            .iter(0, Direction::Ascending)
+            .filter(|&(_, id)| keep(id))
+        {
+            if kept.leaves[end.leaf].len() == LEAF_MAX {
+                end = kept.seek(f64::INFINITY, |_| true);
+            }
+            let has_room = kept.leaves[end.leaf].len() < LEAF_MAX;
+            kept.insert(&end, score, id);
+            if has_room {
+                end.at += 1;
+                end.rank += 1;
+            } else {
+                end = kept.seek(f64::INFINITY, |_| true);
+            }
+        }
+        *self = kept;
+    }
+
     /// Numbers of leaves and of inner nodes, those not in use included.
     pub fn nodes(&self) -> (usize, usize) {
         (self.leaves.nodes.len(), self.inners.nodes.len())
