@@ -10,13 +10,16 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use hashbrown::HashTable;
 use mayfly::expiry::ALL_LIVE;
-use mayfly::value::hash::{self, Form, HashLimits, HashRef, Shape};
+use mayfly::value::dated_packed::Shape;
+use mayfly::value::hash::{self, Form, HashLimits, HashRef};
 use mayfly::value::list::{List, NodeLimit};
 use mayfly::value::packed::{self, End};
 use mayfly::value::placement::Placement;
 use mayfly::value::segmented::{Content, Segmented};
 use mayfly::value::set::{self, SetLimits, SetRef};
-use mayfly::value::zset::{Direction, Interval, ScoreBound, Zset, ZsetLimits, ZsetRef, small};
+use mayfly::value::zset::{
+    Direction, Interval, ScoreBound, Small, Zset, ZsetLimits, ZsetRef, small,
+};
 use mayfly::value::{intset, size_class};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -796,7 +799,8 @@ fn small_zset(c: &mut Criterion) {
     };
     let (mut records, mut random) = (packed::EMPTY.to_vec(), rng());
     for n in 0..SMALL_ELEMENTS {
-        small::insert(&mut records, &name(2 * n), random.random(), &limits);
+        let score = random.random();
+        small::insert(&mut records, Shape::Packed, &name(2 * n), score, &limits);
     }
     let mut state = (records, random);
     let scored = |(_, rng): &mut (Vec<u8>, SmallRng)| -> Vec<(Name, f64)> {
@@ -811,7 +815,7 @@ fn small_zset(c: &mut Criterion) {
         scored,
         |(records, _), names| {
             for (name, _) in names {
-                black_box(ZsetRef::Packed(records).score(name));
+                black_box(ZsetRef::Small(Small::new(records, Shape::Packed)).score(name));
             }
         },
     );
@@ -822,7 +826,7 @@ fn small_zset(c: &mut Criterion) {
         scored,
         |(records, _), names| {
             for (name, _) in names {
-                black_box(ZsetRef::Packed(records).rank(name));
+                black_box(ZsetRef::Small(Small::new(records, Shape::Packed)).rank(name));
             }
         },
     );
@@ -833,7 +837,7 @@ fn small_zset(c: &mut Criterion) {
         scored,
         |(records, _), names| {
             for (name, score) in names {
-                small::insert(records, name, *score, &limits);
+                small::insert(records, Shape::Packed, name, *score, &limits);
             }
         },
     );

@@ -8,13 +8,14 @@ use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::entry::{self, Slot, ValueRef};
 use crate::store::members;
+use crate::value::dated_packed::Shape;
 use crate::value::hash::{Form, HashLimits, HashRef};
 use crate::value::list::{ListRef, NodeLimit};
 use crate::value::packed;
 use crate::value::placement::Ahead;
 use crate::value::set::{SetLimits, SetRef};
 use crate::value::stream::{ChunkLimit, Stream};
-use crate::value::zset::{NamedRef, ZsetLimits, ZsetRef};
+use crate::value::zset::{NamedRef, Small, ZsetLimits, ZsetRef};
 use crate::value::{Kind, StringRef, Value};
 
 /// When small collections become big ones.
@@ -98,9 +99,19 @@ pub fn set_of(slot: &Slot, now: UnixMillis) -> Result<SetRef<'_>, CommandError> 
 /// WRONGTYPE.
 pub fn zset_of(slot: &Slot) -> Result<ZsetRef<'_>, CommandError> {
     match slot.value() {
-        ValueRef::Inline(bytes) if slot.kind() == Kind::Zset => Ok(ZsetRef::Packed(bytes)),
         ValueRef::Boxed(Value::Zset(zset)) => Ok(ZsetRef::Big(zset)),
-        _ => Err(CommandError::WrongType),
+        _ => small_zset_of(slot)
+            .map(ZsetRef::Small)
+            .ok_or(CommandError::WrongType),
+    }
+}
+
+/// The small sorted set in an entry.
+pub fn small_zset_of(slot: &Slot) -> Option<Small<'_>> {
+    match (slot.value(), slot.form()) {
+        (ValueRef::Inline(bytes), entry::Form::Zset) => Some(Small::new(bytes, Shape::Packed)),
+        (ValueRef::Inline(bytes), entry::Form::DatedZset) => Some(Small::new(bytes, Shape::Dated)),
+        _ => None,
     }
 }
 
@@ -156,15 +167,17 @@ pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[StringRef<'_>], Option
             .for_each(|field| each(&[field.member, field.value], field.deadline));
         return;
     }
-    let mut items = packed::iter(slot.inline());
-    let is_paired = slot.kind() != Kind::List;
-    while let Some(item) = items.next() {
-        let first = StringRef::Short(item.bytes);
-        match if is_paired { items.next() } else { None } {
-            Some(second) => each(&[first, StringRef::Short(second.bytes)], None),
-            None => each(&[first], None),
-        }
+    if let Some(zset) = small_zset_of(slot) {
+        zset.for_each(|member, score, deadline| {
+            let score = score.to_le_bytes();
+            each(
+                &[StringRef::Short(member), StringRef::Short(&score)],
+                deadline,
+            );
+        });
+        return;
     }
+    packed::iter(slot.inline()).for_each(|item| each(&[StringRef::Short(item.bytes)], None));
 }
 
 /// The same of a collection of any size. Big ones are frozen for it.

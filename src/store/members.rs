@@ -203,10 +203,10 @@ pub fn deadline(slot: &Slot, member: &[u8]) -> Option<Option<Deadline>> {
     match slot.kind() {
         Kind::Hash => hash_of(slot, ALL_LIVE).ok()?.deadline(member),
         Kind::Set => set_of(slot, ALL_LIVE).ok()?.deadline(member),
-        Kind::Zset => match slot.value() {
-            ValueRef::Boxed(Value::Zset(zset)) => zset.get(member).map(|(_, deadline)| deadline),
-            _ => zset_of(slot).ok()?.score(member).map(|_| None),
-        },
+        Kind::Zset => zset_of(slot)
+            .ok()?
+            .get(member)
+            .map(|(_, deadline)| deadline),
         Kind::String | Kind::List | Kind::Stream => None,
     }
 }

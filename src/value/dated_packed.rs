@@ -23,6 +23,33 @@ pub const FILED_BYTES: usize = 12;
 /// What stands there for a collection that is not filed.
 const NOT_FILED: [u8; FILED_BYTES] = [0xff; FILED_BYTES];
 
+/// What a small hash or sorted set has for each element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Two strings.
+    Packed,
+    /// A deadline as well.
+    Dated,
+}
+
+impl Shape {
+    /// Items of an element.
+    pub fn step(self) -> usize {
+        match self {
+            Shape::Packed => 2,
+            Shape::Dated => 3,
+        }
+    }
+
+    /// Bytes before the packed string.
+    pub fn start(self) -> usize {
+        match self {
+            Shape::Packed => 0,
+            Shape::Dated => FILED_BYTES,
+        }
+    }
+}
+
 /// The packed string of a small collection, without as many bytes as stand before it.
 pub struct Inner<'b, B>(pub &'b mut B, pub usize);
 

@@ -19,7 +19,7 @@
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::dated_packed::{self, FILED_BYTES, Inner, element};
+use super::dated_packed::{self, FILED_BYTES, Inner, Shape, element};
 use super::packed::{self, Buffer};
 use super::placement::{Ahead, Placement};
 use super::segmented::{Content, Element, Segmented, sample_by_walk};
@@ -48,33 +48,6 @@ pub enum Stored {
     Replaced,
     /// Nothing was changed: the hash must become a table first.
     MustGrow,
-}
-
-/// What a small hash has for each field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Its name and its value.
-    Packed,
-    /// A deadline as well.
-    Dated,
-}
-
-impl Shape {
-    /// Items of a field.
-    fn step(self) -> usize {
-        match self {
-            Shape::Packed => 2,
-            Shape::Dated => 3,
-        }
-    }
-
-    /// Bytes before the packed string.
-    fn start(self) -> usize {
-        match self {
-            Shape::Packed => 0,
-            Shape::Dated => FILED_BYTES,
-        }
-    }
 }
 
 /// Gives a field of a small hash a value. One that is there keeps its deadline.

@@ -236,7 +236,7 @@ fn the_server_does_what_the_model_does() {
         assert_same(&mut pair.sim, &pair.model, &names());
     }
     // Of each type every form was met.
-    assert_eq!(forms.len(), 12, "{forms:?}");
+    assert_eq!(forms.len(), 13, "{forms:?}");
 }
 
 #[test]

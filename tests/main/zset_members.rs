@@ -25,6 +25,46 @@ fn without_collecting() -> [Sim; 2] {
 }
 
 #[test]
+fn a_small_set_stays_small_with_deadlines() {
+    let [mut sim, _] = all_forms();
+    let members = |from: u32, to: u32| {
+        let all = (from..to).map(|i| format!(" {i} m{i}"));
+        all.collect::<String>()
+    };
+    sim.expect(&format!("zadd z{}", members(0, 127)), ":127");
+    sim.script(
+        "
+        object encoding z => $8 listpack
+        zexpire z 10 members 1 m3 => *1 :1
+        object encoding z => $10 listpackex
+        zadd z 127 m127 => :1
+        zadd z 3.5 m3 => :0
+        zrank z m3 => :3
+        zadd z 300 m3 => :0
+        zrank z m3 => :127
+        zttl z members 2 m3 m127 => *2 :10 :-1
+        object encoding z => $10 listpackex
+        copy z big => :1
+        zadd big 128 m128 => :1
+        object encoding big => $8 skiplist
+        zttl big members 2 m3 m127 => *2 :10 :-1
+        zrevrange z 0 1 => *2 $2 m3 $4 m127
+        ",
+    );
+    sim.advance(10_000);
+    sim.script(
+        "
+        zrevrange z 0 1 => *2 $4 m127 $4 m126
+        zrevrange big 0 1 => *2 $4 m128 $4 m127
+        zcard z => :127
+        zcard big => :128
+        object encoding z => $10 listpackex
+        ",
+    );
+    sim.engine.keyspace.check();
+}
+
+#[test]
 fn options_and_errors_are_those_of_hashes() {
     for mut sim in all_forms() {
         sim.script(
@@ -50,7 +90,6 @@ fn options_and_errors_are_those_of_hashes() {
             zpttl z members 1 a => *1 :28000
             zexpiretime z members 1 a => *1 :1700000028
             zpexpiretime z members 1 a => *1 :1700000028000
-            object encoding z => $8 skiplist
             zpersist z members 4 a a x c => *4 :1 :-1 :-2 :1
             expiremember z a 5 ms => :1
             pttl z a => :5

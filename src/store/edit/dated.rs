@@ -8,7 +8,7 @@ use crate::expiry::index::Strata;
 use crate::expiry::{ALL_LIVE, Deadline, is_due};
 use crate::resp::error::CommandError;
 use crate::store::Live;
-use crate::store::collection::{hash_of, set_of};
+use crate::store::collection::{hash_of, set_of, small_zset_of};
 use crate::store::edit::Found;
 use crate::store::edit::hash::HashMut;
 use crate::store::edit::set::SetMut;
@@ -16,8 +16,9 @@ use crate::store::edit::zset::ZsetMut;
 use crate::store::entry::{Form, NewValue};
 use crate::store::entry_mut::EntryMut;
 use crate::store::members::{self, Losses};
+use crate::value::dated_packed::Shape;
 use crate::value::placement::{Ahead, Placement};
-use crate::value::{Kind, Value, dated_packed, zset};
+use crate::value::{Kind, Value, dated_packed};
 
 impl Live<'_> {
     /// The collection at a key, which must be of this type, for what is done to deadlines of its
@@ -120,6 +121,15 @@ impl<'a> DatedMut<'a> {
         deadline.filter(|&deadline| is_due(deadline, now))
     }
 
+    /// What a small hash or sorted set has for each element.
+    pub(super) fn shape(&self) -> Shape {
+        if self.slot.is_dated() {
+            Shape::Dated
+        } else {
+            Shape::Packed
+        }
+    }
+
     /// Makes a small collection a big one, dated or not as it was.
     pub(super) fn grow(&mut self) {
         if self.slot.is_boxed() {
@@ -136,7 +146,10 @@ impl<'a> DatedMut<'a> {
                 let set = set_of(slot, ALL_LIVE).expect("it is a set");
                 Value::Set(set.to_big(placement))
             }
-            Kind::Zset => Value::Zset(Box::new(zset::to_big(slot.inline(), placement))),
+            Kind::Zset => {
+                let small = small_zset_of(slot).expect("it is a sorted set");
+                Value::Zset(Box::new(small.to_big(placement)))
+            }
             _ => {
                 let hash = hash_of(slot, ALL_LIVE).expect("only hashes are left");
                 Value::Hash(hash.to_big(placement))
@@ -148,15 +161,13 @@ impl<'a> DatedMut<'a> {
         }
     }
 
-    /// Gives members room for deadlines. A small set is packed; a sorted set becomes big.
+    /// Gives members room for deadlines. A set of integers is packed.
     fn become_dated(&mut self) {
         if self.slot.is_dated() {
             return;
         }
         let kind = self.slot.kind();
-        if kind == Kind::Zset {
-            self.grow();
-        } else if !self.slot.is_boxed() {
+        if !self.slot.is_boxed() {
             let dated = dated_packed::to_dated(self.slot.inline(), members::strings_of(kind));
             if let Some(dated) = dated {
                 let form = Form::of(kind).dated();

@@ -8,7 +8,7 @@ use crate::store::Live;
 use crate::store::collection::hash_of;
 use crate::store::entry::Form;
 use crate::store::members::Losses;
-use crate::value::hash::{self, HashLimits, HashRef, Shape, Stored};
+use crate::value::hash::{self, HashLimits, HashRef, Stored};
 use crate::value::placement::Placement;
 use crate::value::segmented::{Element, Segmented};
 use crate::value::{Kind, Value};
@@ -120,14 +120,6 @@ pub(super) struct FieldsMut<'a> {
 }
 
 impl FieldsMut<'_> {
-    pub(super) fn shape(&self) -> Shape {
-        if self.base.slot.is_dated() {
-            Shape::Dated
-        } else {
-            Shape::Packed
-        }
-    }
-
     pub(super) fn big(&mut self) -> Option<&mut Segmented> {
         match self.base.slot.value_mut() {
             Some(Value::Hash(members)) => Some(members),
@@ -143,7 +135,7 @@ impl FieldsMut<'_> {
 
     pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
         if !self.base.slot.is_boxed() {
-            let (shape, limits) = (self.shape(), self.limits);
+            let (shape, limits) = (self.base.shape(), self.limits);
             match hash::set_in_small(&mut self.base.slot, shape, field, value, limits) {
                 Stored::New => return true,
                 Stored::Replaced => return false,
@@ -175,7 +167,7 @@ impl FieldsMut<'_> {
     }
 
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let (ahead, shape) = (self.base.ahead, self.shape());
+        let (ahead, shape) = (self.base.ahead, self.base.shape());
         let removed = match self.big() {
             Some(members) => members.remove(members.hash_with(ahead, field), field),
             None => hash::remove_from_small(&mut self.base.slot, shape, field),

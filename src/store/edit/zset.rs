@@ -108,7 +108,10 @@ impl ZsetMut<'_> {
         if let Some(zset) = self.big() {
             return zset.insert(member, score);
         }
-        if let Some(outcome) = zset::insert(&mut self.base.slot, member, score, &self.limits) {
+        let limits = self.limits;
+        let shape = self.base.shape();
+        let slot = &mut self.base.slot;
+        if let Some(outcome) = zset::insert(slot, shape, member, score, &limits) {
             return outcome;
         }
         self.base.grow();
@@ -118,7 +121,7 @@ impl ZsetMut<'_> {
     /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
     pub fn deadline(&mut self, member: &[u8]) -> Option<Option<Deadline>> {
         self.settle(member);
-        self.view().deadline(member)
+        self.view().get(member).map(|(_, deadline)| deadline)
     }
 
     /// Gives a member a deadline, which is not due, or takes it away; false if there is no such
@@ -157,9 +160,10 @@ impl ZsetMut<'_> {
     }
 
     fn remove_any(&mut self, member: &[u8]) -> Option<f64> {
+        let shape = self.base.shape();
         let removed = match self.big() {
             Some(zset) => zset.remove(member),
-            None => zset::remove(&mut self.base.slot, member),
+            None => zset::remove(&mut self.base.slot, shape, member),
         };
         self.base.unfile_if_stable();
         removed
@@ -173,9 +177,10 @@ impl ZsetMut<'_> {
         count: usize,
         removed: impl FnMut(&[u8], f64),
     ) -> usize {
+        let shape = self.base.shape();
         let removed = match self.big() {
             Some(zset) => zset.remove_ranks(start, count, removed),
-            None => zset::remove_ranks(&mut self.base.slot, start, count, removed),
+            None => zset::remove_ranks(&mut self.base.slot, shape, (start, count), removed),
         };
         self.base.unfile_if_stable();
         removed

@@ -4,7 +4,7 @@
 //! one, `skiplist` to users, is a [`Zset`]. [`ZsetRef`] reads either.
 //!
 //! ```text
-//! small   [member][score][member][score] ..              packed, in order
+//! small   [member][score][member][score] ..              packed, in order, with deadlines or not
 //!
 //! big     members: hash -> record      tree: order -> record      pages: the records
 //! ```
@@ -12,8 +12,6 @@
 //! A part of a set is an [`Interval`] of scores or of members; [`ZsetRef::ranks`] makes a range of
 //! ranks of it, in O(log n), and everything else is done by rank: counting (its length), reading
 //! from either end, removing.
-//!
-//! A small set has no deadlines: with the first deadline of a member it becomes big.
 //!
 //! A score is never NaN: nobody gives one. -0.0 equals 0.0; what was given first is kept.
 //! Redis: prints the former as `-0` if the set is big and as `0` if it is small.
@@ -55,8 +53,9 @@ use rand::rngs::SmallRng;
 pub use self::big::Zset;
 pub use self::bounds::{Interval, LexBound, ScoreBound};
 pub use self::pages::Page;
-pub use self::small::{insert, is_valid, remove, remove_ranks, to_big};
+pub use self::small::{Small, insert, is_valid, remove, remove_ranks};
 pub use self::tree::Direction;
+use super::dated_packed::Shape;
 use super::{SMALL_BYTES_MAX, packed};
 use crate::clock::UnixMillis;
 use crate::expiry::{Deadline, is_due};
@@ -91,10 +90,14 @@ impl Default for ZsetLimits {
 }
 
 impl ZsetLimits {
-    /// Whether a small set may get this member as well.
-    fn allow(&self, packed: &[u8], member: &[u8]) -> bool {
-        let added = packed::item_bytes(member.len()) + packed::item_bytes(size_of::<f64>());
-        small::len(packed) < self.entries_max
+    /// Whether a small set of this shape may get this member as well.
+    fn allow(&self, packed: &[u8], shape: Shape, member: &[u8]) -> bool {
+        let items = [member.len(), size_of::<f64>(), 0];
+        let sizes = items[..shape.step()]
+            .iter()
+            .map(|&len| packed::item_bytes(len));
+        let added = sizes.sum::<usize>();
+        packed::len(packed) / shape.step() < self.entries_max
             && member.len() <= self.value_bytes_max
             && packed.len() + added <= SMALL_BYTES_MAX
     }
@@ -104,7 +107,7 @@ impl ZsetLimits {
 #[derive(Clone, Copy)]
 pub enum ZsetRef<'a> {
     /// A small one.
-    Packed(&'a [u8]),
+    Small(Small<'a>),
     /// A big one.
     Big(&'a Zset),
 }
@@ -113,7 +116,7 @@ impl<'a> ZsetRef<'a> {
     /// The name OBJECT ENCODING answers.
     pub fn encoding(self) -> &'static str {
         match self {
-            ZsetRef::Packed(_) => "listpack",
+            ZsetRef::Small(small) => small.encoding(),
             ZsetRef::Big(_) => "skiplist",
         }
     }
@@ -121,7 +124,7 @@ impl<'a> ZsetRef<'a> {
     /// Number of members.
     pub fn len(self) -> usize {
         match self {
-            ZsetRef::Packed(packed) => small::len(packed),
+            ZsetRef::Small(small) => small.len(),
             ZsetRef::Big(big) => big.len(),
         }
     }
@@ -134,23 +137,23 @@ impl<'a> ZsetRef<'a> {
     /// The score of a member.
     pub fn score(self, member: &[u8]) -> Option<f64> {
         match self {
-            ZsetRef::Packed(packed) => small::score(packed, member),
+            ZsetRef::Small(small) => small.get(member).map(|(score, _)| score),
             ZsetRef::Big(big) => big.score(member),
         }
     }
 
-    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
-    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+    /// The score and the deadline of a member.
+    pub fn get(self, member: &[u8]) -> Option<(f64, Option<Deadline>)> {
         match self {
-            ZsetRef::Packed(packed) => small::score(packed, member).map(|_| None),
-            ZsetRef::Big(big) => big.get(member).map(|(_, deadline)| deadline),
+            ZsetRef::Small(small) => small.get(member),
+            ZsetRef::Big(big) => big.get(member),
         }
     }
 
     /// How many members are due.
     fn dead(self, now: UnixMillis) -> usize {
         match self {
-            ZsetRef::Packed(_) => 0,
+            ZsetRef::Small(small) => small.dead(now),
             ZsetRef::Big(big) => big.dead(now),
         }
     }
@@ -158,7 +161,7 @@ impl<'a> ZsetRef<'a> {
     /// How many members are before this one.
     pub fn rank(self, member: &[u8]) -> Option<usize> {
         match self {
-            ZsetRef::Packed(packed) => small::rank(packed, member),
+            ZsetRef::Small(small) => small.rank(member),
             ZsetRef::Big(big) => big.rank(member),
         }
     }
@@ -166,7 +169,7 @@ impl<'a> ZsetRef<'a> {
     /// The member of this rank, and its score.
     pub fn by_rank(self, rank: usize) -> Option<(&'a [u8], f64)> {
         match self {
-            ZsetRef::Packed(packed) => small::iter(packed, rank, Direction::Ascending).next(),
+            ZsetRef::Small(small) => small.iter(rank, Direction::Ascending).next(),
             ZsetRef::Big(big) => big.by_rank(rank),
         }
     }
@@ -174,7 +177,7 @@ impl<'a> ZsetRef<'a> {
     /// MemberIndex and scores from a rank on, towards the end of the direction.
     pub fn iter(self, rank: usize, direction: Direction) -> Iter<'a> {
         match self {
-            ZsetRef::Packed(packed) => Iter::Packed(small::iter(packed, rank, direction)),
+            ZsetRef::Small(small) => Iter::Small(small.iter(rank, direction)),
             ZsetRef::Big(big) => Iter::Big(big.iter(rank, direction)),
         }
     }
@@ -189,7 +192,8 @@ impl<'a> ZsetRef<'a> {
         mut found: impl FnMut(&[u8], f64),
     ) {
         match self {
-            ZsetRef::Packed(packed) => small::iter(packed, rank, direction)
+            ZsetRef::Small(small) => small
+                .iter(rank, direction)
                 .take(count)
                 .for_each(|(member, score)| found(member, score)),
             ZsetRef::Big(big) => big.visit(rank, direction, count, found),
@@ -199,7 +203,7 @@ impl<'a> ZsetRef<'a> {
     /// The ranks of the members in an interval; of no members, if it ends before it starts.
     pub fn ranks(self, interval: &Interval<'_>) -> Range<usize> {
         match self {
-            ZsetRef::Packed(packed) => small::ranks(packed, interval),
+            ZsetRef::Small(small) => small.ranks(interval),
             ZsetRef::Big(big) => big.ranks(interval),
         }
     }
@@ -228,9 +232,8 @@ impl<'a> ZsetRef<'a> {
     /// whole.
     pub fn scan(self, cursor: u32, count: usize, mut found: impl FnMut(&[u8], f64)) -> u32 {
         match self {
-            ZsetRef::Packed(packed) => {
-                let all = small::iter(packed, 0, Direction::Ascending);
-                all.for_each(|(member, score)| found(member, score));
+            ZsetRef::Small(small) => {
+                small.for_each(|member, score, _| found(member, score));
                 0
             }
             ZsetRef::Big(big) => big.scan(cursor, count, found),
@@ -264,28 +267,26 @@ impl<'a> NamedRef<'a> {
     /// The score of a member.
     #[inline]
     pub fn score(self, member: &[u8]) -> Option<f64> {
-        match self.zset {
-            ZsetRef::Packed(packed) => small::score(packed, member),
-            ZsetRef::Big(big) => {
-                let (score, deadline) = big.get(member)?;
-                let is_dead = deadline.is_some_and(|at| is_due(at, self.now));
-                (!is_dead).then_some(score)
-            }
-        }
+        self.get(member).map(|(score, _)| score)
     }
 
     /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
     pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
-        let deadline = self.zset.deadline(member)?;
-        let is_dead = deadline.is_some_and(|at| is_due(at, self.now));
-        (!is_dead).then_some(deadline)
+        self.get(member).map(|(_, deadline)| deadline)
+    }
+
+    #[inline]
+    fn get(self, member: &[u8]) -> Option<(f64, Option<Deadline>)> {
+        let found = self.zset.get(member)?;
+        let is_dead = found.1.is_some_and(|at| is_due(at, self.now));
+        (!is_dead).then_some(found)
     }
 }
 
 /// MemberIndex and scores in order.
 pub enum Iter<'a> {
     /// Of a small set.
-    Packed(small::Iter<'a>),
+    Small(small::Iter<'a>),
     /// Of a big one.
     Big(big::Iter<'a>),
 }
@@ -296,7 +297,7 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<(&'a [u8], f64)> {
         match self {
-            Iter::Packed(records) => records.next(),
+            Iter::Small(records) => records.next(),
             Iter::Big(records) => records.next(),
         }
     }
