@@ -516,17 +516,17 @@ fn smove(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     // The type of the destination is checked even if nothing is moved.
     live.set_mut(to)?;
     if is_member && from != to {
-        let mut deadline = None;
+        let mut term = None;
         if let Some(mut source) = live.set_mut(from)? {
-            deadline = source.deadline(member).flatten();
+            term = source.term(member).flatten();
             source.remove(member);
         }
         live.changed(Event::SREM, from);
         live.drop_empty(from);
         let mut destination = live.set_or_new(to, member, 1)?;
         if destination.add(member) {
-            if deadline.is_some() {
-                destination.set_deadline(member, deadline);
+            if term.is_some() {
+                destination.set_term(member, term);
             }
             live.changed(Event::SADD, to);
         }

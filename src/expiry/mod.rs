@@ -101,6 +101,42 @@ pub struct Term {
     pub soft: Option<Soft>,
 }
 
+/// When a field or member is to die, and how that was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberTerm {
+    /// From when on it is dead.
+    pub deadline: Deadline,
+    /// Whether that was said as a span from now or as a moment.
+    pub basis: Basis,
+    /// The era of the wall clock that the deadline belongs to, if it was said as a moment.
+    pub era: bool,
+}
+
+impl MemberTerm {
+    /// Of a deadline that was said on this basis in this era of the wall clock.
+    pub fn new(deadline: Deadline, basis: Basis, era: bool) -> MemberTerm {
+        MemberTerm {
+            deadline,
+            basis,
+            era,
+        }
+    }
+
+    /// The same in this era of the wall clock, where deadlines of the other one that were said as
+    /// moments are later by so much.
+    #[must_use]
+    pub fn in_era(self, era: bool, later_ms: i64) -> MemberTerm {
+        if self.basis == Basis::Relative || self.era == era {
+            return self;
+        }
+        MemberTerm {
+            deadline: Deadline(self.deadline.0.plus(later_ms)),
+            era,
+            ..self
+        }
+    }
+}
+
 /// The soft deadline of a key: from then on its value is stale, and somebody should refresh it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Soft {

@@ -159,12 +159,15 @@ pub fn len_of(slot: &Slot) -> Option<usize> {
 /// and the eight bytes of its score) and deadlines.
 pub fn for_each_small(slot: &Slot, mut each: impl FnMut(&[StringRef<'_>], Option<Deadline>)) {
     if let Ok(set) = set_of(slot, ALL_LIVE) {
-        set.for_each_dated(|member, deadline| each(&[StringRef::Short(&member)], deadline));
+        set.for_each_dated(|member, term| {
+            let deadline = term.map(|term| term.deadline);
+            each(&[StringRef::Short(&member)], deadline);
+        });
         return;
     }
     if let Ok(hash) = hash_of(slot, ALL_LIVE) {
         hash.iter()
-            .for_each(|field| each(&[field.member, field.value], field.deadline));
+            .for_each(|field| each(&[field.member, field.value], field.deadline()));
         return;
     }
     if let Some(zset) = small_zset_of(slot) {
@@ -223,11 +226,12 @@ pub enum AnyRef<'a> {
 impl AnyRef<'_> {
     /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
     pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
-        match self {
-            AnyRef::Hash(hash) => hash.deadline(member),
-            AnyRef::Set(set) => set.deadline(member),
-            AnyRef::Zset(zset) => zset.deadline(member),
-        }
+        let term = match self {
+            AnyRef::Hash(hash) => hash.term(member),
+            AnyRef::Set(set) => set.term(member),
+            AnyRef::Zset(zset) => zset.term(member),
+        };
+        term.map(|term| term.map(|term| term.deadline))
     }
 }
 

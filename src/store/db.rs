@@ -81,6 +81,8 @@ pub struct Db {
     pub fills: Fills,
     /// The era of the wall clock in which deadlines are given now.
     pub era: bool,
+    /// Whether some of the former era are still to be moved, in any database.
+    pub is_shifting: bool,
     /// By how much deadlines of the former era that were given as moments are moved, in ms.
     pub shift_ms: i64,
     /// The number this database had when the running snapshot was cut; none if it began later.
@@ -96,6 +98,7 @@ impl Db {
             members: Strata::new(now),
             fills: Fills::default(),
             era: false,
+            is_shifting: false,
             shift_ms: 0,
             cut_number: None,
         }
@@ -154,13 +157,18 @@ impl Db {
             new.item = self.index.insert(hash, new.filing());
             slot.set_expiry(Some(new));
         }
-        if let Some((deadline, _)) = members::filed(&slot) {
-            let item = self.members.insert(hash, deadline);
+        if let Some((mut deadline, _)) = members::filed(&slot) {
             let mut sum = EntrySum {
                 bytes: slot.allocated_bytes(),
                 lent: None,
             };
             let mut entry = EntryMut::outside(&mut slot, &mut sum);
+            if self.is_shifting {
+                members::shift(&mut entry, self.era, self.shift_ms);
+                let soonest = members::deadlines_of(&entry).and_then(Deadlines::soonest);
+                deadline = soonest.unwrap_or(deadline);
+            }
+            let item = self.members.insert(hash, deadline);
             members::set_filed(&mut entry, Some((deadline, item)));
         }
         self.table.insert(hash, slot);
@@ -378,6 +386,16 @@ impl Db {
         };
         new.item = self.index.change(item, old.filing(), new.filing());
         slot.set_expiry(Some(new));
+    }
+
+    /// Moves the deadlines of members of a collection that were given as moments before the wall
+    /// clock was set, all at once: some 5 ms for a million.
+    pub fn shift_members(&mut self, (item, hash): (ItemRef, u64)) {
+        let is_it = |slot: &Slot| members::is_filed_at(slot, item);
+        if let Some(mut slot) = self.table.find_by_mut(hash, is_it) {
+            members::shift(&mut slot, self.era, self.shift_ms);
+        }
+        self.file_members(hash, item);
     }
 
     /// Checks that index and table agree; for tests.

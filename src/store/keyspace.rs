@@ -307,7 +307,9 @@ impl Keyspace {
     /// Empties a database. What it held is freed later, piece by piece.
     pub fn flush(&mut self, db: usize, now: UnixMillis) -> usize {
         let mut empty = Db::new(Table::new(self.placement), now);
-        (empty.era, empty.shift_ms) = (self.dbs[db].era, self.dbs[db].shift_ms);
+        let old = &self.dbs[db];
+        (empty.era, empty.shift_ms) = (old.era, old.shift_ms);
+        empty.is_shifting = old.is_shifting;
         let old = std::mem::replace(&mut self.dbs[db], empty);
         self.schedule.note(db);
         let keys = old.table.len();

@@ -16,7 +16,9 @@ use super::lag::Removal;
 use super::members;
 use super::table::Place;
 use crate::clock::{Reading, UnixMillis};
-use crate::expiry::{Basis, Deadline, SLIDING_MS_MAX, Soft, Term, expiretime_ms, is_due};
+use crate::expiry::{
+    Basis, Deadline, MemberTerm, SLIDING_MS_MAX, Soft, Term, expiretime_ms, is_due,
+};
 use crate::resp::error::CommandError;
 use crate::value::placement::Placement;
 use crate::value::{Kind, StringRef, Value};
@@ -291,6 +293,11 @@ impl Live<'_> {
             self.space
                 .expire_members_up_to(usize::MAX, self.db, (item, hash), at);
         }
+    }
+
+    /// A deadline for members, given now on this basis.
+    pub fn member_term(&self, deadline: Deadline, basis: Basis) -> MemberTerm {
+        MemberTerm::new(deadline, basis, self.space.dbs[self.db].era)
     }
 
     /// Looks at a key even if it is dead: MEMORY USAGE, DEBUG OBJECT.

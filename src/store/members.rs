@@ -191,7 +191,7 @@ impl Deadlines<'_> {
     pub fn survey(self) -> Option<Deadline> {
         match self {
             Deadlines::Small { .. } => self.soonest(),
-            Deadlines::Table(table) => table.iter().filter_map(|m| m.deadline).min(),
+            Deadlines::Table(table) => table.iter().filter_map(|m| m.deadline()).min(),
             Deadlines::Zset(zset) => zset.soonest(),
         }
     }
@@ -200,14 +200,24 @@ impl Deadlines<'_> {
 /// The deadline of a member, dead or alive: none if there is no such member, `Some(None)` if it has
 /// none.
 pub fn deadline(slot: &Slot, member: &[u8]) -> Option<Option<Deadline>> {
-    match slot.kind() {
-        Kind::Hash => hash_of(slot, ALL_LIVE).ok()?.deadline(member),
-        Kind::Set => set_of(slot, ALL_LIVE).ok()?.deadline(member),
-        Kind::Zset => zset_of(slot)
-            .ok()?
-            .get(member)
-            .map(|(_, deadline)| deadline),
+    let term = match slot.kind() {
+        Kind::Hash => hash_of(slot, ALL_LIVE).ok()?.term(member),
+        Kind::Set => set_of(slot, ALL_LIVE).ok()?.term(member),
+        Kind::Zset => zset_of(slot).ok()?.get(member).map(|(_, term)| term),
         Kind::String | Kind::List | Kind::Stream => None,
+    };
+    term.map(|term| term.map(|term| term.deadline))
+}
+
+/// Moves deadlines that were given as moments in the other era of the wall clock by so much into
+/// this era. The collection is to be filed anew.
+pub fn shift(slot: &mut EntryMut<'_>, era: bool, later_ms: i64) {
+    let strings = strings_of(slot.kind());
+    match slot.value_mut() {
+        Some(Value::Hash(members) | Value::Set(members)) => members.shift(era, later_ms),
+        Some(Value::Zset(zset)) => zset.shift(era, later_ms),
+        Some(_) => {}
+        None => dated_packed::shift(slot, strings, era, later_ms),
     }
 }
 

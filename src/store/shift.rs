@@ -5,17 +5,17 @@
 //! clock. When that is set, such deadlines are moved, in steps between commands: half a second or
 //! so for ten million keys. Each step of the clock begins an *era*, and an entry knows in which of
 //! two its deadline was given or moved, so that none is moved twice, and none that was given since.
+//! Each field and member knows it likewise. Those of a collection are moved together.
 //!
-//! The wall clock must be off by a second for that. Deadlines of fields do not tell how they were
-//! given, and stay as they are.
+//! The wall clock must be off by a second for that.
 //!
 //! Invariant: but for those that are still to be moved, all deadlines are of the current era.
 
 use super::keyspace::Keyspace;
+use super::members;
 use super::table::Walk;
 use crate::clock::Reading;
 use crate::expiry::Basis;
-use crate::expiry::index::ItemRef;
 
 /// Deadlines follow the wall clock when it is so far from where it was, in ms.
 const STEP_MS: i64 = 1_000;
@@ -63,6 +63,7 @@ impl Keyspace {
         self.look_at_all();
         for db in &mut self.dbs {
             (db.era, db.shift_ms) = (!db.era, -moved_ms);
+            db.is_shifting = true;
         }
     }
 
@@ -90,9 +91,10 @@ impl Keyspace {
             ..
         } = self;
         let db = &mut dbs[number];
-        if !db.index.is_empty() {
-            let mut found: Vec<(ItemRef, u64)> = Vec::new();
-            let (index, era) = (&db.index, db.era);
+        let is_mortal = !db.index.is_empty() || !db.members.is_empty();
+        if is_mortal {
+            let (mut found, mut collections) = (Vec::new(), Vec::new());
+            let (index, dated, era) = (&db.index, &db.members, db.era);
             db.table.walk(&mut shift.walk, BUCKETS_PER_STEP, |slot| {
                 if slot.basis() == Some(Basis::Absolute)
                     && slot.era() != era
@@ -100,14 +102,23 @@ impl Keyspace {
                 {
                     found.push((item, index.hash(item)));
                 }
+                if let Some((_, item)) = members::filed(slot) {
+                    collections.push((item, dated.hash(item)));
+                }
                 true
             });
             found.into_iter().for_each(|item| db.shift(item));
+            collections
+                .into_iter()
+                .for_each(|item| db.shift_members(item));
             schedule.note(number);
         }
-        if db.index.is_empty() || shift.walk.is_done() {
+        if !is_mortal || shift.walk.is_done() {
             shift.left.pop();
             shift.walk = Walk::default();
+        }
+        if shift.left.is_empty() {
+            dbs.iter_mut().for_each(|db| db.is_shifting = false);
         }
     }
 }

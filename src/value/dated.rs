@@ -6,28 +6,55 @@ use std::cell::Cell;
 use super::size_class;
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{Basis, Deadline, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_vec};
 
-/// Bytes of a stored deadline: milliseconds, little-endian.
-pub const DEADLINE_BYTES: usize = 6;
+/// Bytes of a stored term, little-endian: milliseconds, and two flags at the top.
+pub const TERM_BYTES: usize = 6;
+/// Set if the deadline was given as a moment.
+const ABSOLUTE: u64 = 1 << 47;
+/// Its era then.
+const ERA: u64 = 1 << 46;
 /// The last deadline that can be stored; the first is 0. What users may ask for lies between.
-const LAST: i64 = (1 << (8 * DEADLINE_BYTES as u32)) - 1;
+const LAST: i64 = ERA as i64 - 1;
 
-/// The bytes of a deadline. One that cannot be stored becomes the nearest that can.
-pub fn to_bytes(deadline: Deadline) -> [u8; DEADLINE_BYTES] {
-    let [a, b, c, d, e, f, ..] = deadline.0.0.clamp(0, LAST).to_le_bytes();
+/// The bytes of a term. A deadline that cannot be stored becomes the nearest that can.
+pub fn to_bytes(term: MemberTerm) -> [u8; TERM_BYTES] {
+    let is_absolute = term.basis == Basis::Absolute;
+    let flags = match (is_absolute, term.era) {
+        (false, _) => 0,
+        (true, false) => ABSOLUTE,
+        (true, true) => ABSOLUTE | ERA,
+    };
+    let bits = term.deadline.0.0.clamp(0, LAST) as u64 | flags;
+    let [a, b, c, d, e, f, ..] = bits.to_le_bytes();
     [a, b, c, d, e, f]
 }
 
-/// The deadline of these bytes; none if there are not [`DEADLINE_BYTES`] of them.
+/// The term of these bytes; none if there are not [`TERM_BYTES`] of them.
 #[inline]
-pub fn from_bytes(bytes: &[u8]) -> Option<Deadline> {
+pub fn from_bytes(bytes: &[u8]) -> Option<MemberTerm> {
     let &[a, b, c, d, e, f] = bytes else {
         return None;
     };
-    let ms = i64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    Some(Deadline(UnixMillis(ms)))
+    let bits = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    let deadline = Deadline(UnixMillis((bits & LAST as u64) as i64));
+    let basis = match bits & ABSOLUTE {
+        0 => Basis::Relative,
+        _ => Basis::Absolute,
+    };
+    Some(MemberTerm::new(deadline, basis, bits & ERA != 0))
+}
+
+/// Rewrites the bytes of a term for another era, where moments of the former one are later by so
+/// much; whether that has changed it.
+pub fn shift(bytes: &mut [u8], era: bool, later_ms: i64) -> bool {
+    let Some(old) = from_bytes(bytes) else {
+        return false;
+    };
+    let new = old.in_era(era, later_ms);
+    bytes.copy_from_slice(&to_bytes(new));
+    new != old
 }
 
 /// What is known of the deadlines of a piece of a collection. Elements come and go, and nobody
@@ -212,6 +239,19 @@ impl Dates {
         self.spans.shrink_to(pieces);
     }
 
+    /// Finds the soonest and the latest deadline anew.
+    pub fn measure(&mut self) {
+        let whole = self.spans.iter().copied().fold(Span::EMPTY, Span::join);
+        (self.soonest, self.latest) = (whole.soonest, whole.latest);
+    }
+
+    /// Deadlines of a piece have moved: it has this span now. [Measuring](Dates::measure) must
+    /// follow.
+    pub fn moved(&mut self, piece: usize, span: Span) {
+        self.counted.set(None);
+        self.spans[piece] = span;
+    }
+
     /// The next piece that may hold due elements. With none, the soonest and the latest deadline
     /// are found anew.
     pub fn next_due(&mut self, now: UnixMillis) -> Option<usize> {
@@ -220,8 +260,7 @@ impl Dates {
         let may_hold_due = |span: &Span| is_due(span.soonest, now);
         let found = from.iter().position(may_hold_due).map(|at| start + at);
         let Some(at) = found.or_else(|| before.iter().position(may_hold_due)) else {
-            let whole = self.spans.iter().copied().fold(Span::EMPTY, Span::join);
-            (self.soonest, self.latest) = (whole.soonest, whole.latest);
+            self.measure();
             return None;
         };
         self.next = at;
@@ -319,16 +358,25 @@ mod tests {
 
     #[test]
     fn deadlines_keep_their_bytes() {
-        for ms in [0, 1, 255, 256, 70_368_744_177_663, LAST] {
-            let deadline = Deadline(UnixMillis(ms));
-            assert_eq!(from_bytes(&to_bytes(deadline)), Some(deadline));
-        }
-        for (ms, nearest) in [(-1, 0), (i64::MIN, 0), (LAST + 1, LAST), (i64::MAX, LAST)] {
-            let nearest = Deadline(UnixMillis(nearest));
-            assert_eq!(
-                from_bytes(&to_bytes(Deadline(UnixMillis(ms)))),
-                Some(nearest)
-            );
+        let all = [
+            (Basis::Relative, false),
+            (Basis::Absolute, false),
+            (Basis::Absolute, true),
+        ];
+        for (basis, era) in all {
+            let term = |ms| MemberTerm::new(Deadline(UnixMillis(ms)), basis, era);
+            for ms in [0, 1, 255, 256, 70_368_744_177_663, LAST] {
+                assert_eq!(from_bytes(&to_bytes(term(ms))), Some(term(ms)));
+            }
+            for (ms, nearest) in [(-1, 0), (i64::MIN, 0), (LAST + 1, LAST), (i64::MAX, LAST)] {
+                assert_eq!(from_bytes(&to_bytes(term(ms))), Some(term(nearest)));
+            }
+            let mut bytes = to_bytes(term(1_000));
+            let moves = basis == Basis::Absolute && !era;
+            assert_eq!(shift(&mut bytes, true, -400), moves);
+            let left = if moves { 600 } else { 1_000 };
+            assert_eq!(from_bytes(&bytes).unwrap().deadline.0.0, left);
+            assert!(!shift(&mut bytes, true, -400));
         }
         assert_eq!(from_bytes(b""), None);
         assert_eq!(from_bytes(b"1234567"), None);

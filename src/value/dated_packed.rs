@@ -15,8 +15,8 @@ use super::packed::{self, Buffer};
 use super::segmented::Element;
 use super::{SMALL_BYTES_MAX, StringRef};
 use crate::clock::UnixMillis;
-use crate::expiry::Deadline;
 use crate::expiry::index::ItemRef;
+use crate::expiry::{Deadline, MemberTerm};
 
 /// Bytes before the packed string.
 pub const FILED_BYTES: usize = 12;
@@ -112,17 +112,17 @@ pub fn find<'a>(dated: &'a [u8], strings: usize, member: &[u8]) -> Option<Elemen
 /// The soonest deadline of all elements, if any has one.
 pub fn soonest(dated: &[u8], strings: usize) -> Option<Deadline> {
     iter(dated, strings)
-        .filter_map(|element| element.deadline)
+        .filter_map(|element| element.deadline())
         .min()
 }
 
 /// Gives an element a deadline, or takes it away; false if that does not fit, and then nothing is
 /// changed. The element is there.
-pub fn set_deadline<B: Buffer>(
+pub fn set_term<B: Buffer>(
     buffer: &mut B,
     strings: usize,
     member: &[u8],
-    deadline: Option<Deadline>,
+    term: Option<MemberTerm>,
 ) -> bool {
     let mut inner = Inner(buffer, FILED_BYTES);
     let packed = inner.bytes();
@@ -131,7 +131,7 @@ pub fn set_deadline<B: Buffer>(
     let Some(old) = items.and_then(|mut items| items.nth(strings)) else {
         return true;
     };
-    let bytes = deadline.map(dated::to_bytes);
+    let bytes = term.map(dated::to_bytes);
     let bytes = bytes.as_ref().map_or(&b""[..], |bytes| bytes);
     if packed.len() + bytes.len() > SMALL_BYTES_MAX {
         return false;
@@ -139,6 +139,25 @@ pub fn set_deadline<B: Buffer>(
     let at = old.at;
     packed::replace(&mut inner, at, bytes);
     true
+}
+
+/// Moves deadlines that were given as moments in the other era of the wall clock by so much into
+/// this era.
+pub fn shift<B: Buffer>(buffer: &mut B, strings: usize, era: bool, later_ms: i64) {
+    let mut inner = Inner(buffer, FILED_BYTES);
+    let mut terms = Vec::new();
+    for item in packed::iter(inner.bytes())
+        .skip(strings)
+        .step_by(strings + 1)
+    {
+        let mut bytes = item.bytes.to_vec();
+        if dated::shift(&mut bytes, era, later_ms) {
+            terms.push((item.at, bytes));
+        }
+    }
+    for (at, bytes) in terms {
+        packed::replace(&mut inner, at, &bytes);
+    }
 }
 
 /// The living elements, not filed, and the dead ones with their deadlines.
@@ -151,7 +170,7 @@ pub fn without_dead(
     let mut living = empty();
     let mut dead = Vec::new();
     for element in iter(dated, strings) {
-        match element.deadline.filter(|_| element.is_dead(now)) {
+        match element.deadline().filter(|_| element.is_dead(now)) {
             Some(deadline) => dead.push((element.member, deadline)),
             None => push(&mut living, strings, element),
         }
@@ -161,7 +180,7 @@ pub fn without_dead(
 
 /// Adds an element.
 fn push(dated: &mut Vec<u8>, strings: usize, element: Element<'_>) {
-    let deadline = element.deadline.map(dated::to_bytes);
+    let deadline = element.term.map(dated::to_bytes);
     let deadline = deadline.as_ref().map_or(&b""[..], |bytes| bytes);
     let mut inner = Inner(dated, FILED_BYTES);
     match strings {
@@ -189,11 +208,11 @@ pub fn set_filed<B: Buffer>(buffer: &mut B, filed: Option<(Deadline, ItemRef)>) 
 }
 
 /// An element of its items.
-pub fn element<'a>(first: &'a [u8], second: &'a [u8], deadline: &[u8]) -> Element<'a> {
+pub fn element<'a>(first: &'a [u8], second: &'a [u8], term: &[u8]) -> Element<'a> {
     Element {
         member: StringRef::Short(first),
         value: StringRef::Short(second),
-        deadline: dated::from_bytes(deadline),
+        term: dated::from_bytes(term),
     }
 }
 

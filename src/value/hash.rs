@@ -25,7 +25,7 @@ use super::placement::{Ahead, Placement};
 use super::segmented::{Content, Element, Segmented, sample_by_walk};
 use super::{SMALL_BYTES_MAX, StringRef};
 use crate::clock::UnixMillis;
-use crate::expiry::{ALL_LIVE, Deadline};
+use crate::expiry::{ALL_LIVE, MemberTerm};
 
 /// Strings of a field.
 pub const STRINGS: usize = 2;
@@ -176,9 +176,9 @@ impl<'a> HashRef<'a> {
         self.find(field).map(|element| element.value)
     }
 
-    /// The deadline of a field: none if there is no such field, `Some(None)` if it has none.
-    pub fn deadline(self, field: &[u8]) -> Option<Option<Deadline>> {
-        self.find(field).map(|element| element.deadline)
+    /// The term of a field: none if there is no such field, `Some(None)` if it has none.
+    pub fn term(self, field: &[u8]) -> Option<Option<MemberTerm>> {
+        self.find(field).map(|element| element.term)
     }
 
     /// Whether there is such a field.
@@ -196,11 +196,11 @@ impl<'a> HashRef<'a> {
         let mut items = packed::iter(items);
         let small = std::iter::from_fn(move || {
             let (field, value) = (items.next()?, items.next()?);
-            let deadline = match shape {
+            let term = match shape {
                 Shape::Packed => &b""[..],
                 Shape::Dated => items.next()?.bytes,
             };
-            Some(element(field.bytes, value.bytes, deadline))
+            Some(element(field.bytes, value.bytes, term))
         });
         let small = small.filter(move |element| !element.is_dead(self.now));
         small.chain(
@@ -267,10 +267,10 @@ impl<'a> HashRef<'a> {
         for Element {
             member,
             value,
-            deadline,
+            term,
         } in HashRef::new(self.form, ALL_LIVE).iter()
         {
-            fields.add(placement.hash(&member), &member, &value, deadline);
+            fields.add(placement.hash(&member), &member, &value, term);
         }
         fields
     }
@@ -288,7 +288,13 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::expiry::Basis;
+    use crate::expiry::Deadline;
     use crate::expiry::index::ItemRef;
+
+    fn span(deadline: Deadline) -> MemberTerm {
+        MemberTerm::new(deadline, Basis::Relative, false)
+    }
 
     const LIMITS: HashLimits = HashLimits {
         packed_entries_max: 512,
@@ -380,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_dated_hash_keeps_its_deadlines() {
-        let at = |ms| Some(Deadline(UnixMillis(ms)));
+        let at = |ms| Some(span(Deadline(UnixMillis(ms))));
         let mut packed = packed::EMPTY.to_vec();
         for (field, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
             set_in_small(
@@ -393,8 +399,8 @@ mod tests {
         }
         let mut hash = dated_packed::to_dated(&packed, STRINGS).unwrap();
         assert_eq!(dated_packed::filed(&hash), None);
-        assert!(dated_packed::set_deadline(&mut hash, STRINGS, b"a", at(5)));
-        assert!(dated_packed::set_deadline(&mut hash, STRINGS, b"c", at(9)));
+        assert!(dated_packed::set_term(&mut hash, STRINGS, b"a", at(5)));
+        assert!(dated_packed::set_term(&mut hash, STRINGS, b"c", at(9)));
         dated_packed::set_filed(&mut hash, Some((Deadline(UnixMillis(5)), ItemRef(7))));
         assert_eq!(
             dated_packed::filed(&hash),
@@ -415,13 +421,16 @@ mod tests {
         assert_eq!(hash_at(&hash, 5), (b"b2c3".to_vec(), 2, false));
         assert_eq!(hash_at(&hash, 9), (b"b2".to_vec(), 1, false));
         let all = read(Form::Dated(&hash));
-        assert_eq!((all.deadline(b"b"), all.deadline(b"x")), (Some(None), None));
-        assert_eq!(all.deadline(b"c"), Some(at(9)));
-        assert_eq!(dated_packed::soonest(&hash, STRINGS), at(5));
+        assert_eq!((all.term(b"b"), all.term(b"x")), (Some(None), None));
+        assert_eq!(all.term(b"c"), Some(at(9)));
+        assert_eq!(
+            dated_packed::soonest(&hash, STRINGS),
+            at(5).map(|term| term.deadline)
+        );
         // A value keeps the deadline of its field; neither is a field.
         let set = set_in_small(&mut hash, Shape::Dated, b"c", b"longer", LIMITS);
         assert_eq!(set, Stored::Replaced);
-        assert_eq!(read(Form::Dated(&hash)).deadline(b"c"), Some(at(9)));
+        assert_eq!(read(Form::Dated(&hash)).term(b"c"), Some(at(9)));
         assert!(!remove_from_small(&mut hash, Shape::Dated, b"longer"));
         let (living, dead) = dated_packed::without_dead(&hash, STRINGS, UnixMillis(5));
         let dead: Vec<_> = dead.iter().map(|(field, at)| (&**field, at.0.0)).collect();
@@ -429,9 +438,9 @@ mod tests {
         assert_eq!(hash_at(&living, 4), (b"b2clonger".to_vec(), 2, false));
         let mut rng = SmallRng::seed_from_u64(1);
         let big = read(Form::Dated(&hash)).to_big(Placement::new(&mut rng));
-        assert_eq!(read(Form::Big(&big)).deadline(b"c"), Some(at(9)));
+        assert_eq!(read(Form::Big(&big)).term(b"c"), Some(at(9)));
         assert!(remove_from_small(&mut hash, Shape::Dated, b"c"));
-        assert!(dated_packed::set_deadline(&mut hash, STRINGS, b"a", None));
+        assert!(dated_packed::set_term(&mut hash, STRINGS, b"a", None));
         assert_eq!(dated_packed::soonest(&hash, STRINGS), None);
     }
 

@@ -326,8 +326,8 @@ impl Frozen {
             Pieces::Members(pieces) => {
                 let elements = pieces.last().into_iter().flat_map(|segment| segment.iter());
                 elements.for_each(|element| match self.kind {
-                    Kind::Hash => hand_out(&[element.member, element.value], element.deadline),
-                    _ => hand_out(&[element.member], element.deadline),
+                    Kind::Hash => hand_out(&[element.member, element.value], element.deadline()),
+                    _ => hand_out(&[element.member], element.deadline()),
                 });
             }
             Pieces::Zset(pieces) => {

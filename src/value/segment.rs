@@ -35,13 +35,13 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::dated::{self, DEADLINE_BYTES, Span};
+use super::dated::{self, Span, TERM_BYTES};
 use super::directory::first_hash;
 use super::placement::{Placement, inner, room};
 use super::segmented::{Content, Element};
 use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{Basis, Deadline, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_bytes, relocate_table, relocate_vec};
 
 /// What a place for a long string takes in a slab.
@@ -86,7 +86,7 @@ pub(super) fn record_size(content: Content, member: &[u8], value: &[u8]) -> usiz
         Content::Members => 0,
         Content::Fields => string_size(value),
     };
-    1 + DEADLINE_BYTES + string_size(member) + value
+    1 + TERM_BYTES + string_size(member) + value
 }
 
 /// A string of a record: where its bytes lie, and where what follows it starts.
@@ -165,7 +165,7 @@ impl Records {
     fn start(&self, at: u16) -> usize {
         let at = usize::from(at);
         let deadlines = usize::from(self.arena[at] >> VOLATILE_SHIFT & 1);
-        at + 1 + deadlines * DEADLINE_BYTES
+        at + 1 + deadlines * TERM_BYTES
     }
 
     #[inline(always)]
@@ -177,12 +177,17 @@ impl Records {
     }
 
     #[inline(always)]
-    fn deadline(&self, at: u16) -> Option<Deadline> {
+    fn term(&self, at: u16) -> Option<MemberTerm> {
         let at = usize::from(at);
         if self.arena[at] & VOLATILE == 0 {
             return None;
         }
-        dated::from_bytes(&self.arena[at + 1..at + 1 + DEADLINE_BYTES])
+        dated::from_bytes(&self.arena[at + 1..at + 1 + TERM_BYTES])
+    }
+
+    #[inline(always)]
+    fn deadline(&self, at: u16) -> Option<Deadline> {
+        self.term(at).map(|term| term.deadline)
     }
 
     /// The value of the record at `at`, which starts where its member ends. None in a set.
@@ -217,7 +222,7 @@ impl Records {
         Element {
             member: self.string(member),
             value: value.map_or(StringRef::Short(b""), |value| self.string(value)),
-            deadline: self.deadline(at),
+            term: self.term(at),
         }
     }
 
@@ -277,19 +282,15 @@ impl Records {
         Some(string)
     }
 
-    fn append(&mut self, tag: u8, member: &[u8], value: &[u8], deadline: Option<Deadline>) -> u16 {
-        let spare = if deadline.is_none() {
-            DEADLINE_BYTES
-        } else {
-            0
-        };
+    fn append(&mut self, tag: u8, member: &[u8], value: &[u8], term: Option<MemberTerm>) -> u16 {
+        let spare = if term.is_none() { TERM_BYTES } else { 0 };
         let at = self.extend(record_size(self.content, member, value) - spare);
         let mut head = tag << TAG_SHIFT;
         let mut start = at + 1;
-        if let Some(deadline) = deadline {
+        if let Some(term) = term {
             head |= VOLATILE;
-            start += DEADLINE_BYTES;
-            self.arena[at + 1..start].copy_from_slice(&dated::to_bytes(deadline));
+            start += TERM_BYTES;
+            self.arena[at + 1..start].copy_from_slice(&dated::to_bytes(term));
         }
         if member.len() > SHORT_MAX {
             head |= MEMBER_LONG;
@@ -364,26 +365,26 @@ impl Records {
 
     /// Gives a record a deadline, or takes it away; gives where the record is then. The strings
     /// stay as they are.
-    fn set_deadline(&mut self, at: u16, deadline: Option<Deadline>) -> u16 {
+    fn set_term(&mut self, at: u16, term: Option<MemberTerm>) -> u16 {
         let (head, start, end) = (usize::from(at), self.start(at), self.end(at));
         let body = head + 1;
-        match deadline {
+        match term {
             None => {
                 self.arena.copy_within(start..end, body);
                 self.holes += (start - body) as u32;
                 self.arena[head] &= !VOLATILE;
                 at
             }
-            Some(deadline) if start > body => {
-                self.arena[body..start].copy_from_slice(&dated::to_bytes(deadline));
+            Some(term) if start > body => {
+                self.arena[body..start].copy_from_slice(&dated::to_bytes(term));
                 at
             }
-            Some(deadline) => {
+            Some(term) => {
                 self.holes += (end - head) as u32;
-                let moved = self.extend(end - head + DEADLINE_BYTES);
-                let start = moved + 1 + DEADLINE_BYTES;
+                let moved = self.extend(end - head + TERM_BYTES);
+                let start = moved + 1 + TERM_BYTES;
                 self.arena[moved] = self.arena[head] | VOLATILE;
-                self.arena[moved + 1..start].copy_from_slice(&dated::to_bytes(deadline));
+                self.arena[moved + 1..start].copy_from_slice(&dated::to_bytes(term));
                 self.arena.copy_within(body..end, start);
                 u16::try_from(moved).expect("an arena is shorter than 2^16")
             }
@@ -546,23 +547,39 @@ impl Segment {
         hash: u64,
         member: &[u8],
         value: &[u8],
-        deadline: Option<Deadline>,
+        term: Option<MemberTerm>,
     ) {
         let tag = self.tag_of(hash);
-        let at = self.records.append(tag, member, value, deadline);
+        let at = self.records.append(tag, member, value, term);
         self.place(hash, at);
     }
 
     /// Gives a member that is there a deadline, for which there is room, or takes it away.
-    pub(super) fn set_deadline(&mut self, hash: u64, member: &[u8], deadline: Option<Deadline>) {
+    pub(super) fn set_term(&mut self, hash: u64, member: &[u8], term: Option<MemberTerm>) {
         let records = &mut self.records;
         if let Some(at) = self
             .table
             .find_mut(inner(hash), |&at| records.is(at, member))
         {
-            *at = records.set_deadline(*at, deadline);
+            *at = records.set_term(*at, term);
         }
         self.compact_if_hollow();
+    }
+
+    /// Whether a deadline was given as a moment in the other era of the wall clock.
+    pub(super) fn has_moments_before(&self, era: bool) -> bool {
+        let mut terms = self.table.iter().filter_map(|&at| self.records.term(at));
+        terms.any(|term| term.basis == Basis::Absolute && term.era != era)
+    }
+
+    /// Moves such deadlines by so much into this era.
+    pub(super) fn shift(&mut self, era: bool, later_ms: i64) {
+        let Segment { table, records, .. } = self;
+        for at in table.iter().map(|&at| usize::from(at)) {
+            if records.arena[at] & VOLATILE != 0 {
+                dated::shift(&mut records.arena[at + 1..][..TERM_BYTES], era, later_ms);
+            }
+        }
     }
 
     /// How many records are due, and the deadlines of the others.

@@ -49,7 +49,7 @@ use super::segment::{self, Segment, TAG_BITS};
 use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
-use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::expiry::{ALL_LIVE, Deadline, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_rc, relocate_vec};
 
 /// Bits of a hash in a cursor.
@@ -84,13 +84,20 @@ pub struct Element<'a> {
     /// The field's value; empty in a set.
     pub value: StringRef<'a>,
     /// When it dies.
-    pub deadline: Option<Deadline>,
+    pub term: Option<MemberTerm>,
 }
 
 impl Element<'_> {
+    /// From when on it is dead.
+    #[inline]
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.term.map(|term| term.deadline)
+    }
+
     /// Whether it is dead.
     pub fn is_dead(&self, now: UnixMillis) -> bool {
-        self.deadline.is_some_and(|deadline| is_due(deadline, now))
+        self.deadline()
+            .is_some_and(|deadline| is_due(deadline, now))
     }
 }
 
@@ -189,14 +196,14 @@ impl Segmented {
     }
 
     /// Adds a member that is not there.
-    pub fn add(&mut self, hash: u64, member: &[u8], value: &[u8], deadline: Option<Deadline>) {
+    pub fn add(&mut self, hash: u64, member: &[u8], value: &[u8], term: Option<MemberTerm>) {
         let segment = self.make_room(hash, segment::record_size(self.content, member, value));
         self.change(segment, |segment| {
-            segment.insert(hash, member, value, deadline);
+            segment.insert(hash, member, value, term);
         });
         self.len += 1;
-        if let Some(deadline) = deadline {
-            self.dated().add(segment, deadline);
+        if let Some(term) = term {
+            self.dated().add(segment, term.deadline);
         }
     }
 
@@ -212,30 +219,28 @@ impl Segmented {
     }
 
     /// Gives a member another deadline, or takes it away; false if it is not there.
-    pub fn set_deadline(&mut self, hash: u64, member: &[u8], deadline: Option<Deadline>) -> bool {
+    pub fn set_term(&mut self, hash: u64, member: &[u8], term: Option<MemberTerm>) -> bool {
         let Some(Element {
-            value,
-            deadline: old,
-            ..
+            value, term: old, ..
         }) = self.get(hash, member)
         else {
             return false;
         };
-        if old == deadline {
+        if old == term {
             return true;
         }
         let size = segment::record_size(self.content, member, &value);
         let segment = self.make_room(hash, size);
         self.change(segment, |segment| {
-            segment.set_deadline(hash, member, deadline);
+            segment.set_term(hash, member, term);
         });
         let dated = self.dated();
         // Added first: a later deadline spares the survey.
-        if let Some(deadline) = deadline {
-            dated.add(segment, deadline);
+        if let Some(term) = term {
+            dated.add(segment, term.deadline);
         }
         if let Some(old) = old {
-            self.leave_out(segment, old);
+            self.leave_out(segment, old.deadline);
         }
         true
     }
@@ -255,7 +260,7 @@ impl Segmented {
         let Some(element) = self.segments[segment].get(hash, member) else {
             return false;
         };
-        let deadline = element.deadline;
+        let deadline = element.deadline();
         let placement = self.placement;
         self.change(segment, |segment| {
             segment.remove(hash, member, placement);
@@ -351,7 +356,7 @@ impl Segmented {
         };
         let mut deadline = None;
         if let Some(element) = self.segments[segment].bucket(bucket) {
-            deadline = element.deadline;
+            deadline = element.deadline();
             taken(element);
         }
         let placement = self.placement;
@@ -679,6 +684,23 @@ impl Segmented {
         dated.is_some_and(|dated| dated.are_all_due(self.len, now))
     }
 
+    /// Moves deadlines that were given as moments in the other era of the wall clock by so much
+    /// into this era.
+    pub fn shift(&mut self, era: bool, later_ms: i64) {
+        if self.volatile() == 0 {
+            return;
+        }
+        for at in 0..self.segments.len() {
+            // Looked for first, so that what a snapshot holds is not copied in vain.
+            if self.segments[at].has_moments_before(era) {
+                self.change(at, |segment| segment.shift(era, later_ms));
+                let (_, span) = self.segments[at].survey(ALL_LIVE);
+                self.dated().moved(at, span);
+            }
+        }
+        self.dated().measure();
+    }
+
     /// Removes due elements, handing them and their deadlines to `gone`, until about `limit`
     /// elements were looked at; true if no element is due any more.
     pub fn expire(
@@ -773,6 +795,11 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::expiry::Basis;
+
+    fn span(deadline: Deadline) -> MemberTerm {
+        MemberTerm::new(deadline, Basis::Relative, false)
+    }
 
     type Twin = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -913,20 +940,20 @@ mod tests {
                     found
                         .into_iter()
                         .for_each(|(_, deadline)| *deadline = Some(later));
-                    assert_eq!(fields.set_deadline(hash, &field, Some(later)), is_there);
+                    assert_eq!(fields.set_term(hash, &field, Some(span(later))), is_there);
                 }
                 6 => {
                     let found = twin.get_mut(&field);
                     let is_there = found.is_some();
                     found.into_iter().for_each(|(_, deadline)| *deadline = None);
-                    assert_eq!(fields.set_deadline(hash, &field, None), is_there);
+                    assert_eq!(fields.set_term(hash, &field, None), is_there);
                 }
                 7 => {
                     let was_there = twin.remove(&field).is_some();
                     assert_eq!(fields.remove(hash, &field), was_there, "seed {seed}");
                 }
                 8 if !twin.contains_key(&field) => {
-                    fields.add(hash, &field, b"added", Some(later));
+                    fields.add(hash, &field, b"added", Some(span(later)));
                     twin.insert(field.clone(), (b"added".to_vec(), Some(later)));
                 }
                 9 => now = now.plus(rng.random_range(0..20)),
@@ -947,7 +974,7 @@ mod tests {
             }
             let is_dead = |deadline: Option<Deadline>| deadline.is_some_and(|d| is_due(d, now));
             let got = fields.get(hash, &field);
-            let got = got.map(|element| (element.value.to_vec(), element.deadline));
+            let got = got.map(|element| (element.value.to_vec(), element.deadline()));
             assert_eq!(got.as_ref(), twin.get(&field), "seed {seed}");
             if step % 500 == 0 {
                 fields.check();
@@ -963,15 +990,10 @@ mod tests {
                 assert_eq!(fields.is_dead(now), !twin.is_empty() && dead == twin.len());
                 let all = |pieces: &[Rc<Segment>]| {
                     let elements = pieces.iter().flat_map(|segment| segment.iter());
-                    let pairs = elements.map(
-                        |Element {
-                             member,
-                             value,
-                             deadline,
-                         }| {
-                            (member.to_vec(), (value.to_vec(), deadline))
-                        },
-                    );
+                    let pairs = elements.map(|element| {
+                        let value = (element.value.to_vec(), element.deadline());
+                        (element.member.to_vec(), value)
+                    });
                     pairs.collect::<BTreeMap<_, _>>()
                 };
                 assert_eq!(all(&fields.segments), twin, "seed {seed}");
@@ -1014,7 +1036,7 @@ mod tests {
             } else {
                 1_000 + i64::from(i)
             }));
-            fields.set_deadline(fields.hash(&name), &name, Some(at));
+            fields.set_term(fields.hash(&name), &name, Some(span(at)));
         }
         let counted = |fields: &Segmented| fields.dates().expect("deadlines").counted();
         let due = fields.dead(UnixMillis(7));
@@ -1039,10 +1061,10 @@ mod tests {
             let due = Deadline(UnixMillis(5));
             let names = (living as u32..2_000).map(|i| format!("member:{i:09}").into_bytes());
             for name in names {
-                fields.set_deadline(fields.hash(&name), &name, Some(due));
+                fields.set_term(fields.hash(&name), &name, Some(span(due)));
             }
             let now = UnixMillis(5);
-            let is_alive = |element: &Element<'_>| element.deadline.is_none();
+            let is_alive = |element: &Element<'_>| element.term.is_none();
             for _ in 0..200 {
                 let drawn = fields.random(now, &mut rng);
                 assert_eq!(drawn.as_ref().map(is_alive), (living > 0).then_some(true));

@@ -26,7 +26,7 @@ use super::placement::{Ahead, Placement};
 use super::segmented::{Content, Element, Segmented, sample_by_walk};
 use super::{SMALL_BYTES_MAX, StringRef, intset, number};
 use crate::clock::UnixMillis;
-use crate::expiry::{ALL_LIVE, Deadline};
+use crate::expiry::{ALL_LIVE, MemberTerm};
 
 /// When a small set must become another.
 #[derive(Clone, Copy, Debug)]
@@ -355,12 +355,12 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
-    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
+    /// The term of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn term(self, member: &[u8]) -> Option<Option<MemberTerm>> {
         match self {
             SetRef::Dated(..) | SetRef::DatedBig(..) => {
                 let found = self.find_dated(Ahead::NONE, member);
-                found.map(|found| found.deadline)
+                found.map(|found| found.term)
             }
             _ => self.contains(member).then_some(None),
         }
@@ -407,14 +407,14 @@ impl<'a> SetRef<'a> {
         integers.chain(items).chain(table).chain(living)
     }
 
-    /// All members, dead ones included, with their deadlines.
-    pub fn for_each_dated(self, mut each: impl FnMut(SetMember<'a>, Option<Deadline>)) {
+    /// All members, dead ones included, with their terms.
+    pub fn for_each_dated(self, mut each: impl FnMut(SetMember<'a>, Option<MemberTerm>)) {
         match self {
             SetRef::Dated(set, _) => dated_packed::iter(set, STRINGS)
-                .for_each(|element| each(member(element), element.deadline)),
+                .for_each(|element| each(member(element), element.term)),
             SetRef::DatedBig(set, _) => set
                 .iter()
-                .for_each(|element| each(member(element), element.deadline)),
+                .for_each(|element| each(member(element), element.term)),
             _ => self.iter().for_each(|member| each(member, None)),
         }
     }
@@ -476,8 +476,8 @@ impl<'a> SetRef<'a> {
     /// The big form of these members, dead ones included.
     pub fn to_big(self, placement: Placement) -> Segmented {
         let mut members = Segmented::new(Content::Members, placement);
-        self.for_each_dated(|member, deadline| {
-            members.add(placement.hash(&member), &member, b"", deadline);
+        self.for_each_dated(|member, term| {
+            members.add(placement.hash(&member), &member, b"", term);
         });
         members
     }

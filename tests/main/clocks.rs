@@ -5,6 +5,7 @@ use mayfly::command::dispatch::{Outside, run_ready};
 use mayfly::config::{Config, NotifyFlags};
 use mayfly::engine::session::SessionKey;
 use mayfly::engine::{Engine, Origin};
+use mayfly::store::collection::for_each_element;
 
 use crate::sim::{START, Sim, TempDir};
 
@@ -266,7 +267,16 @@ fn moments_follow_the_wall_clock_and_spans_do_not() {
 fn what_was_loaded_by_a_slow_clock_is_put_right() {
     let dir = TempDir::new();
     let mut sim = Sim::saving_in(&dir, 1);
-    sim.script("set k v ex 10800 => +OK\nsave => +OK");
+    sim.script(
+        "
+        set k v ex 10800 => +OK
+        hset h f v => :1
+        hexpire h 10800 fields 1 f => *1 :1
+        zadd z 1 m => :1
+        zexpire z 10800 members 1 m => *1 :1
+        save => +OK
+        ",
+    );
     let config = sim.engine.config.clone();
     let mut late = Sim::with(config, 2);
     late.clock.step_wall_ms(-2 * HOUR_MS);
@@ -276,6 +286,8 @@ fn what_was_loaded_by_a_slow_clock_is_put_right() {
     late.clock.step_wall_ms(2 * HOUR_MS);
     late.advance(0);
     late.expect("pttl k", &format!(":{}", 3 * HOUR_MS));
+    late.expect("hpttl h fields 1 f", &format!("*1 :{}", 3 * HOUR_MS));
+    late.expect("zpttl z members 1 m", &format!("*1 :{}", 3 * HOUR_MS));
     late.engine.keyspace.check();
 }
 
@@ -320,4 +332,139 @@ fn keys_that_change_while_deadlines_move() {
             assert_eq!(deadline.0.0 + offset_ms, at);
         }
     });
+}
+
+/// Small collections, and big ones.
+fn collections_of_both_sizes() -> [Sim; 2] {
+    [128, 0].map(|entries| {
+        let mut sim = Sim::new();
+        for kind in ["hash", "set", "zset"] {
+            let request = format!("config set {kind}-max-listpack-entries {entries}");
+            sim.expect(&request, "+OK");
+        }
+        sim
+    })
+}
+
+/// Fields and members know as keys do how their deadlines were given.
+#[test]
+fn moments_of_members_follow_the_wall_clock_and_spans_do_not() {
+    for (mut sim, step_ms) in [HOUR_MS, -HOUR_MS, 1_000, -5_000]
+        .into_iter()
+        .flat_map(|step_ms| collections_of_both_sizes().map(|sim| (sim, step_ms)))
+    {
+        let at = START + 2 * HOUR_MS;
+        let seconds = at / 1_000;
+        for request in [
+            "hset h a 1 b 1 c 1 e 1 f 1 s 1 t 1".to_owned(),
+            format!("hpexpireat h {at} fields 1 a"),
+            format!("hexpireat h {seconds} fields 1 b"),
+            format!("hgetex h pxat {at} fields 1 c"),
+            format!("hsetex h exat {seconds} fields 1 d 1"),
+            "hexpire h 10 fields 1 e".to_owned(),
+            format!("hpexpireat h {at} fields 1 e"),
+            "hpexpire h 7200000 fields 1 s".to_owned(),
+            format!("hpexpireat h {at} fields 1 t"),
+            "hgetex h ex 7200 fields 1 t".to_owned(),
+            "zadd z 1 a 2 b 3 s 4 n".to_owned(),
+            format!("zpexpireat z {at} members 1 a"),
+            format!("zexpireat z {seconds} members 1 b"),
+            "zexpire z 7200 members 1 s".to_owned(),
+            "sadd set a b s m n".to_owned(),
+            format!("spexpireat set {at} members 2 a m"),
+            format!("sexpireat set {seconds} members 1 b"),
+            "sexpire set 7200 members 1 s".to_owned(),
+        ] {
+            let reply = sim.run(&request);
+            assert!(!reply.starts_with('-'), "{request}: {reply}");
+        }
+        sim.clock.step_wall_ms(step_ms);
+        sim.advance(0);
+        assert!(!sim.engine.keyspace.is_shifting());
+        sim.engine.keyspace.check();
+        let until = |n: usize| format!("*{n}{}", format!(" :{at}").repeat(n));
+        let span = |n: usize| format!("*{n}{}", format!(" :{}", 2 * HOUR_MS).repeat(n));
+        sim.expect("hpexpiretime h fields 5 a b c d e", &until(5));
+        sim.expect("hpttl h fields 2 s t", &span(2));
+        sim.expect("zpexpiretime z members 2 a b", &until(2));
+        sim.expect("zpttl z members 1 s", &span(1));
+        sim.expect("spexpiretime set members 3 a b m", &until(3));
+        sim.expect("spttl set members 1 s", &span(1));
+        // What is given since, and what is copied or moved, is moved no second time.
+        sim.expect(&format!("zpexpireat z {at} members 1 n"), "*1 :1");
+        sim.script(
+            "
+            copy h copy => :1
+            rename set renamed => +OK
+            smove renamed other m => :1
+            move z 1 => :1
+            ",
+        );
+        sim.clock.step_wall_ms(HOUR_MS / 2);
+        sim.advance(0);
+        sim.expect("hpexpiretime copy fields 5 a b c d e", &until(5));
+        sim.expect("spexpiretime renamed members 2 a b", &until(2));
+        sim.expect("spexpiretime other members 1 m", &until(1));
+        sim.script("select 1 => +OK");
+        sim.expect("zpexpiretime z members 3 a b n", &until(3));
+        sim.engine.keyspace.check();
+        let left = 2 * HOUR_MS - step_ms - HOUR_MS / 2;
+        sim.clock.advance_ms(left as u64 - 1);
+        sim.script("zscore z a => $1 1\nselect 0 => +OK\nhget copy a => $1 1\nscard other => :1");
+        sim.script("+1\nhget copy a => $-1\nhget h e => $-1\nscard other => :0\nselect 1 => +OK");
+        sim.script("zscore z a => $-1\nzscore z n => $-1");
+    }
+}
+
+/// As with keys: what is copied, renamed and moved while deadlines move is moved once.
+#[test]
+fn collections_that_change_while_deadlines_move() {
+    for mut sim in collections_of_both_sizes() {
+        let at = START + 10 * HOUR_MS;
+        for i in 0..3_000 {
+            sim.run(&format!("hset h{i} a 1 b 1 c 1"));
+            sim.run(&format!("hpexpireat h{i} {at} fields 2 a b"));
+            sim.run(&format!("sadd s{i} a b c{i}"));
+            sim.run(&format!("spexpireat s{i} {at} members 2 a c{i}"));
+        }
+        sim.clock.cost_us = 100;
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        let mut steps = 0;
+        for step_ms in [HOUR_MS, -2 * HOUR_MS, 3 * HOUR_MS] {
+            sim.clock.step_wall_ms(step_ms);
+            for round in 0..10_000 {
+                sim.engine.run_jobs(&mut sim.clock, false);
+                if !sim.engine.keyspace.is_shifting() && round > 0 {
+                    break;
+                }
+                steps += 1;
+                let [one, other, third] = [random(3_000), random(3_000), random(3_000)];
+                sim.run(&format!("copy h{one} h{other} replace"));
+                sim.run(&format!("rename h{third} h{one}"));
+                sim.run(&format!("rename s{third} s{other}"));
+                sim.run(&format!("smove s{one} s{third} c{one}"));
+                sim.run(&format!("hset h{other} a 2"));
+                sim.run(&format!("hpexpireat h{other} {at} fields 2 a c"));
+                sim.run(&format!("hdel h{one} b"));
+            }
+            sim.engine.keyspace.check();
+        }
+        assert!(steps > 10, "{steps}");
+        sim.clock.cost_us = 0;
+        let offset_ms = sim.clock.read().wall_offset_ms;
+        let mut dated = 0;
+        sim.engine.keyspace.db(0).table.for_each(|slot| {
+            for_each_element(slot, |_, deadline| {
+                if let Some(deadline) = deadline {
+                    dated += 1;
+                    assert_eq!(deadline.0.0 + offset_ms, at);
+                }
+            });
+        });
+        assert!(dated > 5_000, "{dated}");
+    }
 }

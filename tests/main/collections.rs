@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mayfly::clock::Clock;
-use mayfly::expiry::{Basis, Deadline, Term};
+use mayfly::expiry::{Basis, Deadline, MemberTerm, Term};
 use mayfly::store::Live;
 use mayfly::store::collection::{hash_of, list_of, set_of, stream_of, zset_of};
 use mayfly::store::entry::Slot;
@@ -23,6 +23,10 @@ const STEP_US: u64 = 600;
 /// Elements of a small collection, and of one of many pieces.
 const SIZES: [usize; 2] = [20, 10_000];
 const KINDS: [Kind; 5] = [Kind::List, Kind::Set, Kind::Zset, Kind::Hash, Kind::Stream];
+
+fn span(deadline: Deadline) -> MemberTerm {
+    MemberTerm::new(deadline, Basis::Relative, false)
+}
 
 /// Type, deadline and elements, in order where there is one.
 type Content = (&'static str, Option<i64>, Vec<String>);
@@ -48,7 +52,7 @@ fn content(slot: &Slot, deadline: Option<i64>) -> Content {
         Kind::Hash => {
             let hash = hash_of(slot, mayfly::expiry::ALL_LIVE).expect("a hash");
             let fields = hash.iter().map(|field| {
-                let deadline = field.deadline.map(|at| at.0.0);
+                let deadline = field.deadline().map(|at| at.0.0);
                 format!(
                     "{} = {} until {deadline:?}",
                     text(&field.member),
@@ -186,8 +190,8 @@ fn change(live: &mut Live<'_>, key: &[u8], kind: Kind, size: usize, rng: &mut Sm
             let mut hash = live.hash_mut(key).expect("a hash").expect("it is there");
             match rng.random_range(0..4) {
                 0 => drop(hash.remove(&member)),
-                1 => drop(hash.set_deadline(&member, None)),
-                _ => drop(hash.set_deadline(&member, Some(later))),
+                1 => drop(hash.set_term(&member, None)),
+                _ => drop(hash.set_term(&member, Some(span(later)))),
             }
         }
         Kind::Stream => {
@@ -245,7 +249,7 @@ fn date(live: &mut Live<'_>, key: &[u8], size: usize) {
     let mut hash = live.hash_mut(key).expect("a hash").expect("it is there");
     for i in (0..size).step_by(3) {
         let deadline = Deadline(now.plus(1_000_000 + i as i64));
-        hash.set_deadline(format!("element {i} ").as_bytes(), Some(deadline));
+        hash.set_term(format!("element {i} ").as_bytes(), Some(span(deadline)));
     }
 }
 

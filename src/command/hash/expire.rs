@@ -7,18 +7,17 @@
 //! Redis: an expired field still counts until it is removed, with the consequences that
 //! `store::members` lists. Here it does not exist.
 
-use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
 use crate::command::hash::FIELD_VALUE;
 use crate::command::key::expire::{CONDITION, TtlOption};
 use crate::command::member::{
-    Done, FIELDS_OF_HASH, MOMENT_MS, MOMENT_SECONDS, TTL_MS, TTL_SECONDS, member_deadline,
+    Done, FIELDS_OF_HASH, MOMENT_MS, MOMENT_SECONDS, TTL_MS, TTL_SECONDS, member_term,
 };
 use crate::command::reply_string;
 use crate::command::string::{GETEX_EXPIRATION, MSETEX_EXPIRATION};
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{self, Deadline, is_due};
+use crate::expiry::{self, MemberTerm, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -267,11 +266,11 @@ const HSETEX_CONDITION: &[Arg] = &[Arg::word("fnx", "FNX"), Arg::word("fxx", "FX
 enum Change {
     Nothing,
     Persist,
-    Set(Deadline),
+    Set(MemberTerm),
 }
 
 /// The option of HGETEX, and where the word FIELDS must be.
-fn hgetex_option(args: Args<'_>, reading: &Reading) -> Result<(Change, usize), CommandError> {
+fn hgetex_option(live: &Live<'_>, args: Args<'_>) -> Result<(Change, usize), CommandError> {
     if args.is(2, "persist") {
         return Ok((Change::Persist, 3));
     }
@@ -284,17 +283,17 @@ fn hgetex_option(args: Args<'_>, reading: &Reading) -> Result<(Change, usize), C
         number,
         ..
     } = option;
-    let deadline = member_deadline(number, unit, basis, "hgetex", reading)?;
+    let term = member_term(live, number, (unit, basis), "hgetex")?;
     if args.len() < 6 {
         return Err(CommandError::WrongArity("hgetex".to_owned()));
     }
-    Ok((Change::Set(deadline), 4))
+    Ok((Change::Set(term), 4))
 }
 
 fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
     FIELDS_OF_HASH.check_type(live, key)?;
-    let (change, at) = hgetex_option(args, live.reading())?;
+    let (change, at) = hgetex_option(live, args)?;
     let first = FIELDS_OF_HASH.names_at(args, at, FIELDS_OF_HASH.not_positive)?;
     let (now, is_followed) = (live.reading().now, live.is_followed());
     let mut done = Done::new(Kind::Hash);
@@ -311,28 +310,28 @@ fn hgetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     for field in args.from(first) {
         let found = hash.as_mut().and_then(|hash| hash.find(field));
         reply_string(reply, found.map(|found| found.value));
-        let deadline = found.map(|found| found.deadline);
+        let deadline = found.map(|found| found.deadline());
         let Some((hash, old)) = hash.as_mut().zip(deadline) else {
             continue;
         };
         match change {
-            Change::Set(deadline) if is_due(deadline, now) => {
+            Change::Set(term) if is_due(term.deadline, now) => {
                 hash.remove(field);
                 done.removed.add(field, is_followed);
             }
-            Change::Set(deadline) => {
-                hash.set_deadline(field, Some(deadline));
+            Change::Set(term) => {
+                hash.set_term(field, Some(term));
                 done.set.add(field, is_followed);
             }
             Change::Persist if old.is_some() => {
-                hash.set_deadline(field, None);
+                hash.set_term(field, None);
                 done.persisted.add(field, is_followed);
             }
             Change::Persist | Change::Nothing => {}
         }
     }
     let deadline = match change {
-        Change::Set(deadline) => Some(deadline),
+        Change::Set(term) => Some(term.deadline),
         Change::Persist | Change::Nothing => None,
     };
     done.record(live, key, deadline);
@@ -346,13 +345,13 @@ struct HsetexOptions {
     /// Only if all fields are there, or only if none is.
     condition: Option<bool>,
     keeps: bool,
-    deadline: Option<Deadline>,
+    term: Option<MemberTerm>,
     /// The argument with the first field.
     first: usize,
 }
 
 impl HsetexOptions {
-    fn parse(args: Args<'_>, reading: &Reading) -> Result<HsetexOptions, CommandError> {
+    fn parse(live: &Live<'_>, args: Args<'_>) -> Result<HsetexOptions, CommandError> {
         let mut options = HsetexOptions::default();
         let wrong_arity = || CommandError::WrongArity("hsetex".to_owned());
         let mut i = 2;
@@ -377,7 +376,7 @@ impl HsetexOptions {
             if !is_keep && !is_ttl {
                 return Err(args.refused("ERR unknown argument: ", i, ""));
             }
-            if options.keeps || options.deadline.is_some() {
+            if options.keeps || options.term.is_some() {
                 return Err(CommandError::text(
                     "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
                 ));
@@ -393,7 +392,7 @@ impl HsetexOptions {
                 number,
                 ..
             } = TtlOption::parse(args, i).ok_or_else(wrong_arity)?;
-            options.deadline = Some(member_deadline(number, unit, basis, "hsetex", reading)?);
+            options.term = Some(member_term(live, number, (unit, basis), "hsetex")?);
             i += 2;
         }
         Err(wrong_arity())
@@ -428,8 +427,8 @@ impl HsetexOptions {
             return live.effect([b"HDEL".as_slice(), key].into_iter().chain(fields));
         }
         let moment = self
-            .deadline
-            .map(|at| expiry::expiretime_ms(at, live.reading()));
+            .term
+            .map(|term| expiry::expiretime_ms(term.deadline, live.reading()));
         let moment = moment.map(|moment| moment.to_string());
         let count = ((args.len() - self.first) / 2).to_string();
         let mut effect = vec![b"HSETEX".as_slice(), key];
@@ -445,7 +444,7 @@ impl HsetexOptions {
 
 fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let key = args.get(1);
-    let options = HsetexOptions::parse(args, live.reading())?;
+    let options = HsetexOptions::parse(live, args)?;
     FIELDS_OF_HASH.check_type(live, key)?;
     let fields = || (options.first..args.len()).step_by(2);
     if let Some(must_be_there) = options.condition {
@@ -457,19 +456,19 @@ fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         }
     }
     let is_past = options
-        .deadline
-        .is_some_and(|at| is_due(at, live.reading().now));
+        .term
+        .is_some_and(|term| is_due(term.deadline, live.reading().now));
     let mut hash = live.hash_or_new(key)?;
     hash.prepare((args.len() - options.first) / 2);
     for i in fields() {
         let (field, value) = (args.get(i), args.get(i + 1));
-        if options.keeps || options.deadline.is_some() {
+        if options.keeps || options.term.is_some() {
             hash.set_keeping(field, value);
         } else {
             hash.set(field, value);
         }
-        if options.deadline.is_some() && !is_past {
-            hash.set_deadline(field, options.deadline);
+        if options.term.is_some() && !is_past {
+            hash.set_term(field, options.term);
         }
     }
     let removed = if is_past {
@@ -483,7 +482,7 @@ fn hsetex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
         let removal = live.past_member_event(Kind::Hash, removed);
         live.also(removal, key);
         live.drop_empty(key);
-    } else if options.deadline.is_some() {
+    } else if options.term.is_some() {
         live.also(Event::HEXPIRE, key);
     }
     reply.integer(1);

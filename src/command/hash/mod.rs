@@ -455,11 +455,11 @@ fn hincrbyfloat(
         return Err(CommandError::NanOrInfinity);
     }
     let text = new.to_text();
-    let deadline = hash.view().deadline(field).flatten();
+    let term = hash.view().term(field).flatten();
     hash.set_keeping(field, text.as_bytes());
     live.effect([b"HSET".as_slice(), key, field, text.as_bytes()]);
-    if let Some(deadline) = deadline {
-        deadline_effect(live, (Kind::Hash, key), deadline, &[field]);
+    if let Some(term) = term {
+        deadline_effect(live, (Kind::Hash, key), term.deadline, &[field]);
     }
     live.changed(Event::HINCRBYFLOAT, key);
     reply.bulk(text.as_bytes());

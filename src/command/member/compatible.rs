@@ -9,7 +9,7 @@
 use crate::command::dispatch::args::Args;
 use crate::command::key::expire::{Conditions, SINCE_MAYFLY};
 use crate::command::member::{
-    Done, NO_DEADLINE, NO_MEMBER, TTL_SECONDS, deadline_effect, member_deadline,
+    Done, NO_DEADLINE, NO_MEMBER, TTL_SECONDS, deadline_effect, member_term,
 };
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
@@ -162,18 +162,18 @@ fn expire_one(
     live: &mut Live<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-    (unit, basis): (Unit, Basis),
+    time: (Unit, Basis),
     command: &'static str,
 ) -> Result<(), CommandError> {
     let key = args.get(1);
     let kind = kind_at(live, key)?;
-    let deadline = member_deadline(args.get(3), unit, basis, command, live.reading())?;
+    let term = member_term(live, args.get(3), time, command)?;
     let mut answers = Vec::new();
     if let Some(kind) = kind {
         let mut done = Done::new(kind);
         let member = [args.get(2)].into_iter();
-        answers = done.expire(live, key, member, deadline, Conditions::default())?;
-        done.record(live, key, Some(deadline));
+        answers = done.expire(live, key, member, term, Conditions::default())?;
+        done.record(live, key, Some(term.deadline));
         done.report_past(live, key);
     }
     let is_there = answers.first().is_some_and(|&answer| answer > 0);
@@ -188,11 +188,11 @@ fn fieldexpire(
 ) -> Result<(), CommandError> {
     let key = args.get(1);
     let kind = kind_at(live, key)?.unwrap_or(Kind::Hash);
-    let terms = (Unit::Seconds, Basis::Relative);
-    let deadline = member_deadline(args.get(2), terms.0, terms.1, "fieldexpire", live.reading())?;
+    let time = (Unit::Seconds, Basis::Relative);
+    let term = member_term(live, args.get(2), time, "fieldexpire")?;
     let mut done = Done::new(kind);
-    let answers = done.expire(live, key, args.from(3), deadline, Conditions::default())?;
-    done.record(live, key, Some(deadline));
+    let answers = done.expire(live, key, args.from(3), term, Conditions::default())?;
+    done.record(live, key, Some(term.deadline));
     done.report_past(live, key);
     reply.array(answers.len());
     answers.into_iter().for_each(|answer| reply.integer(answer));
@@ -229,8 +229,9 @@ fn saddex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
     if args.len() <= first {
         return Err(CommandError::WrongArity("saddex".to_owned()));
     }
-    let (unit, basis) = (Unit::Seconds, Basis::Relative);
-    let deadline = member_deadline(args.get(first - 1), unit, basis, "saddex", live.reading())?;
+    let time = (Unit::Seconds, Basis::Relative);
+    let term = member_term(live, args.get(first - 1), time, "saddex")?;
+    let deadline = term.deadline;
     if is_due(deadline, live.reading().now) {
         return Err(CommandError::InvalidExpire("saddex"));
     }
@@ -242,7 +243,7 @@ fn saddex(live: &mut Live<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<
             added.push(member);
         }
         if is_new || !keeps {
-            set.set_deadline(member, Some(deadline));
+            set.set_term(member, Some(term));
             dated.push(member);
         }
     }

@@ -18,7 +18,7 @@ use crate::command::dispatch::args::Args;
 use crate::command::key::expire::{CONDITION, Conditions, SINCE_MAYFLY};
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
-use crate::expiry::{self, Basis, Deadline, Unit, is_due};
+use crate::expiry::{self, Basis, Deadline, MemberTerm, Unit, is_due};
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
 use crate::store::Live;
@@ -300,20 +300,21 @@ pub const COMMANDS: &[Row] = &[
     },
 ];
 
-/// The deadline of members that a number asks for; one that has come is none to refuse.
-pub fn member_deadline(
+/// The term of members that a number asks for; a deadline that has come is none to refuse.
+pub fn member_term(
+    live: &Live<'_>,
     number: &[u8],
-    unit: Unit,
-    basis: Basis,
+    (unit, basis): (Unit, Basis),
     command: &'static str,
-    reading: &Reading,
-) -> Result<Deadline, CommandError> {
+) -> Result<MemberTerm, CommandError> {
     let amount = parse_i64(number).ok_or(CommandError::NotAnInteger)?;
     if amount < 0 {
         return Err(CommandError::text("ERR invalid expire time, must be >= 0"));
     }
+    let reading = live.reading();
     expiry::deadline(amount, unit, basis, reading)
         .filter(|&deadline| expiry::expiretime_ms(deadline, reading) <= UNIX_MS_MAX)
+        .map(|deadline| live.member_term(deadline, basis))
         .ok_or(CommandError::InvalidExpire(command))
 }
 
@@ -372,18 +373,17 @@ impl Family {
     ) -> Result<(), CommandError> {
         let key = args.get(1);
         self.check_type(live, key)?;
-        let (unit, basis) = time_of(command);
-        let deadline = member_deadline(args.get(2), unit, basis, command, live.reading())?;
+        let term = member_term(live, args.get(2), time_of(command), command)?;
         let conditions = Conditions::of_word(args.get(3));
         let at = if conditions.is_some() { 4 } else { 3 };
         let first = self.names_at(args, at, self.not_positive_to_expire)?;
         let mut done = Done::new(self.kind);
         let conditions = conditions.unwrap_or_default();
         let names = args.from(first);
-        let answers = done.expire(live, key, names, deadline, conditions)?;
+        let answers = done.expire(live, key, names, term, conditions)?;
         reply.array(answers.len());
         answers.into_iter().for_each(|answer| reply.integer(answer));
-        done.record(live, key, Some(deadline));
+        done.record(live, key, Some(term.deadline));
         done.report_past(live, key);
         Ok(())
     }
@@ -432,7 +432,7 @@ impl Family {
                         None => NO_MEMBER,
                         Some(None) => NO_DEADLINE,
                         Some(Some(_)) => {
-                            members.set_deadline(member, None);
+                            members.set_term(member, None);
                             has_changed = true;
                             1
                         }
@@ -510,10 +510,10 @@ impl<'a> Done<'a> {
         live: &mut Live<'_>,
         key: &[u8],
         names: impl Iterator<Item = &'a [u8]>,
-        deadline: Deadline,
+        term: MemberTerm,
         conditions: Conditions,
     ) -> Result<Vec<i64>, CommandError> {
-        let is_past = is_due(deadline, live.reading().now);
+        let is_past = is_due(term.deadline, live.reading().now);
         let is_followed = live.is_followed();
         let mut members = live.members_mut(key, self.kind)?;
         let answers = names.map(|name| {
@@ -523,7 +523,7 @@ impl<'a> Done<'a> {
             let Some(old) = members.deadline(name) else {
                 return NO_MEMBER;
             };
-            if !conditions.allow(old, deadline) {
+            if !conditions.allow(old, term.deadline) {
                 return 0;
             }
             if is_past {
@@ -531,7 +531,7 @@ impl<'a> Done<'a> {
                 self.removed.add(name, is_followed);
                 return 2;
             }
-            members.set_deadline(name, Some(deadline));
+            members.set_term(name, Some(term));
             self.set.add(name, is_followed);
             1
         });

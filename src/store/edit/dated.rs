@@ -5,7 +5,7 @@
 
 use crate::clock::UnixMillis;
 use crate::expiry::index::Strata;
-use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::expiry::{ALL_LIVE, Deadline, MemberTerm, is_due};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::{hash_of, set_of, small_zset_of};
@@ -53,19 +53,19 @@ impl AnyMut<'_> {
     /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
     pub fn deadline(&mut self, member: &[u8]) -> Option<Option<Deadline>> {
         match self {
-            AnyMut::Hash(hash) => hash.find(member).map(|found| found.deadline),
-            AnyMut::Set(set) => set.deadline(member),
-            AnyMut::Zset(zset) => zset.deadline(member),
+            AnyMut::Hash(hash) => hash.find(member).map(|found| found.deadline()),
+            AnyMut::Set(set) => set.term(member).map(deadline_of),
+            AnyMut::Zset(zset) => zset.term(member).map(deadline_of),
         }
     }
 
     /// Gives a member a deadline, which is not due, or takes it away; false if there is no such
     /// member.
-    pub fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) -> bool {
+    pub fn set_term(&mut self, member: &[u8], term: Option<MemberTerm>) -> bool {
         match self {
-            AnyMut::Hash(hash) => hash.set_deadline(member, deadline),
-            AnyMut::Set(set) => set.set_deadline(member, deadline),
-            AnyMut::Zset(zset) => zset.set_deadline(member, deadline),
+            AnyMut::Hash(hash) => hash.set_term(member, term),
+            AnyMut::Set(set) => set.set_term(member, term),
+            AnyMut::Zset(zset) => zset.set_term(member, term),
         }
     }
 
@@ -79,6 +79,10 @@ impl AnyMut<'_> {
     }
 }
 
+fn deadline_of(term: Option<MemberTerm>) -> Option<Deadline> {
+    term.map(|term| term.deadline)
+}
+
 /// The entry of a collection whose members may have deadlines, and where it is filed by them.
 pub(super) struct DatedMut<'a> {
     pub(super) slot: EntryMut<'a>,
@@ -87,6 +91,8 @@ pub(super) struct DatedMut<'a> {
     pub(super) index: &'a mut Strata,
     pub(super) placement: Placement,
     pub(super) ahead: Ahead,
+    /// The era of the wall clock, and how much later deadlines of the other one are in it, in ms.
+    pub(super) era: (bool, i64),
 }
 
 impl<'a> DatedMut<'a> {
@@ -99,6 +105,7 @@ impl<'a> DatedMut<'a> {
             index,
             losses,
             ahead,
+            era,
             ..
         } = found;
         let base = DatedMut {
@@ -107,6 +114,7 @@ impl<'a> DatedMut<'a> {
             index,
             placement,
             ahead,
+            era,
         };
         (base, losses)
     }
@@ -180,28 +188,27 @@ impl<'a> DatedMut<'a> {
     }
 
     /// Gives a member, which is there, a deadline, or takes it away.
-    pub(super) fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) {
-        if deadline.is_some() {
+    pub(super) fn set_term(&mut self, member: &[u8], term: Option<MemberTerm>) {
+        let term = term.map(|term| term.in_era(self.era.0, self.era.1));
+        if term.is_some() {
             self.become_dated();
         } else if !self.slot.is_dated() {
             return;
         }
         let strings = members::strings_of(self.slot.kind());
-        if self.slot.is_boxed()
-            || !dated_packed::set_deadline(&mut self.slot, strings, member, deadline)
-        {
+        if self.slot.is_boxed() || !dated_packed::set_term(&mut self.slot, strings, member, term) {
             self.grow();
             let ahead = self.ahead;
             match self.slot.value_mut() {
                 Some(Value::Set(members) | Value::Hash(members)) => {
-                    members.set_deadline(members.hash_with(ahead, member), member, deadline);
+                    members.set_term(members.hash_with(ahead, member), member, term);
                 }
-                Some(Value::Zset(zset)) => zset.set_deadline(member, deadline),
+                Some(Value::Zset(zset)) => zset.set_term(member, term),
                 _ => {}
             }
         }
-        match deadline {
-            Some(deadline) => self.file(deadline),
+        match term {
+            Some(term) => self.file(term.deadline),
             None => self.unfile_if_stable(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::dated::DatedMut;
 use super::{Found, empty_packed};
-use crate::expiry::Deadline;
+use crate::expiry::MemberTerm;
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::hash_of;
@@ -73,7 +73,7 @@ impl<'a> HashMut<'a> {
     pub fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
         let is_new = self.set_keeping(field, value);
         if !is_new && self.fields.base.slot.is_dated() {
-            self.fields.base.set_deadline(field, None);
+            self.fields.base.set_term(field, None);
         }
         is_new
     }
@@ -86,13 +86,13 @@ impl<'a> HashMut<'a> {
 
     /// Gives a field a deadline, which is not due, or takes it away; false if there is no such
     /// field.
-    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<Deadline>) -> bool {
+    pub fn set_term(&mut self, field: &[u8], term: Option<MemberTerm>) -> bool {
         self.settle(field);
-        let Some(old) = self.view().deadline(field) else {
+        let Some(old) = self.view().term(field) else {
             return false;
         };
-        if old != deadline {
-            self.fields.base.set_deadline(field, deadline);
+        if old != term {
+            self.fields.base.set_term(field, term);
         }
         true
     }
@@ -148,8 +148,8 @@ impl FieldsMut<'_> {
     }
 
     /// Adds a field with all it has.
-    pub(super) fn load(&mut self, field: &[u8], value: &[u8], deadline: Option<Deadline>) {
-        let Some(at) = deadline else {
+    pub(super) fn load(&mut self, field: &[u8], value: &[u8], term: Option<MemberTerm>) {
+        let Some(MemberTerm { deadline, .. }) = term else {
             self.set(field, value);
             return;
         };
@@ -157,12 +157,12 @@ impl FieldsMut<'_> {
             && !members.contains(members.hash(field), field)
         {
             // At once: a deadline that came later would make a hole of the record.
-            members.add(members.hash(field), field, value, deadline);
+            members.add(members.hash(field), field, value, term);
             self.base.slot.set_dated();
-            self.base.file(at);
+            self.base.file(deadline);
         } else {
             self.set(field, value);
-            self.base.set_deadline(field, deadline);
+            self.base.set_term(field, term);
         }
     }
 

@@ -23,7 +23,7 @@ pub mod stream;
 
 use crate::clock::Reading;
 use crate::expiry::index::Strata;
-use crate::expiry::{Deadline, Term};
+use crate::expiry::{Basis, Deadline, MemberTerm, Term};
 use crate::resp::error::CommandError;
 use crate::store::change::Event;
 use crate::store::collection::len_of;
@@ -66,6 +66,8 @@ struct Found<'a> {
     losses: Losses<'a>,
     /// The hash of a member that was worked out ahead.
     ahead: Ahead,
+    /// The era of the wall clock, and how much later deadlines of the other one are in it, in ms.
+    era: (bool, i64),
 }
 
 /// Editing. The caller reports the change, and then calls [`Live::drop_empty`] if it has removed
@@ -140,6 +142,7 @@ impl Live<'_> {
                 is_reported: false,
             },
             ahead: member_ahead.get(),
+            era: (db.era, db.shift_ms),
         })
     }
 
@@ -209,8 +212,15 @@ impl Keyspace {
         let Db {
             table,
             members: index,
+            era,
+            shift_ms,
             ..
         } = &mut dbs[db];
+        let era = (*era, *shift_ms);
+        let mut terms = deadlines.iter().map(|deadline| {
+            // What a file says is a moment.
+            deadline.map(|deadline| MemberTerm::new(deadline, Basis::Absolute, era.0))
+        });
         let Some(place) = table.locate(hash, key) else {
             return false;
         };
@@ -224,6 +234,7 @@ impl Keyspace {
             index,
             placement,
             ahead: Ahead::NONE,
+            era,
         };
         match kind {
             Kind::String => false,
@@ -241,9 +252,8 @@ impl Keyspace {
                 let limits = limits.set;
                 let base = dated(slot, index);
                 let mut set = MembersMut { base, limits };
-                let mut deadlines = deadlines.iter().copied();
                 for member in strings {
-                    set.load(member, deadlines.next().flatten());
+                    set.load(member, terms.next().flatten());
                 }
                 true
             }
@@ -255,10 +265,9 @@ impl Keyspace {
                     limits,
                     losses: None,
                 };
-                let mut deadlines = deadlines.iter().copied();
                 strings
                     .chunks(2)
-                    .all(|pair| zset.load(pair, deadlines.next().flatten()))
+                    .all(|pair| zset.load(pair, terms.next().flatten()))
             }
             Kind::Stream => {
                 let limit = limits.stream;
@@ -273,10 +282,9 @@ impl Keyspace {
                 let base = dated(slot, index);
                 let limits = limits.hash;
                 let mut fields = FieldsMut { base, limits };
-                let mut deadlines = deadlines.iter().copied();
                 strings.chunks(2).all(|pair| match pair {
                     [field, value] => {
-                        fields.load(field, value, deadlines.next().flatten());
+                        fields.load(field, value, terms.next().flatten());
                         true
                     }
                     _ => false,

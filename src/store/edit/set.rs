@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 
 use super::dated::DatedMut;
 use super::{Found, empty_packed};
-use crate::expiry::{ALL_LIVE, Deadline};
+use crate::expiry::{ALL_LIVE, MemberTerm};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::set_of;
@@ -87,20 +87,20 @@ impl<'a> SetMut<'a> {
         self.members.remove(member)
     }
 
-    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
-    pub fn deadline(&mut self, member: &[u8]) -> Option<Option<Deadline>> {
+    /// The term of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn term(&mut self, member: &[u8]) -> Option<Option<MemberTerm>> {
         self.settle(member);
-        self.view().deadline(member)
+        self.view().term(member)
     }
 
     /// Gives a member a deadline, which is not due, or takes it away; false if there is no such
     /// member.
-    pub fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) -> bool {
-        let Some(old) = self.deadline(member) else {
+    pub fn set_term(&mut self, member: &[u8], term: Option<MemberTerm>) -> bool {
+        let Some(old) = self.term(member) else {
             return false;
         };
-        if old != deadline {
-            self.members.set_deadline(member, deadline);
+        if old != term {
+            self.members.set_term(member, term);
         }
         true
     }
@@ -212,8 +212,8 @@ impl MembersMut<'_> {
     }
 
     /// Adds a member with all it has.
-    pub(super) fn load(&mut self, member: &[u8], deadline: Option<Deadline>) {
-        let Some(at) = deadline else {
+    pub(super) fn load(&mut self, member: &[u8], term: Option<MemberTerm>) {
+        let Some(MemberTerm { deadline, .. }) = term else {
             self.add(member);
             return;
         };
@@ -221,12 +221,12 @@ impl MembersMut<'_> {
             && !members.contains(members.hash(member), member)
         {
             // At once: a deadline that came later would make a hole of the record.
-            members.add(members.hash(member), member, b"", deadline);
+            members.add(members.hash(member), member, b"", term);
             self.base.slot.set_dated();
-            self.base.file(at);
+            self.base.file(deadline);
         } else {
             self.add(member);
-            self.set_deadline(member, deadline);
+            self.set_term(member, term);
         }
     }
 
@@ -252,8 +252,8 @@ impl MembersMut<'_> {
     }
 
     /// Gives a member, which is there, a deadline, or takes it away.
-    fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) {
-        if deadline.is_some() && self.base.slot.form() == Form::IntegerSet {
+    fn set_term(&mut self, member: &[u8], term: Option<MemberTerm>) {
+        if term.is_some() && self.base.slot.form() == Form::IntegerSet {
             let set = set_of(&self.base.slot, ALL_LIVE).expect("only sets get here");
             let longest = set.iter().map(|member| member.len()).max().unwrap_or(0);
             let is_small = set.len() <= self.limits.packed_entries_max
@@ -265,6 +265,6 @@ impl MembersMut<'_> {
             };
             self.become_form(form);
         }
-        self.base.set_deadline(member, deadline);
+        self.base.set_term(member, term);
     }
 }

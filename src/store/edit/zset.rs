@@ -2,7 +2,7 @@
 
 use super::dated::DatedMut;
 use super::empty_packed;
-use crate::expiry::{ALL_LIVE, Deadline};
+use crate::expiry::{ALL_LIVE, MemberTerm};
 use crate::resp::error::CommandError;
 use crate::store::Live;
 use crate::store::collection::zset_of;
@@ -118,27 +118,27 @@ impl ZsetMut<'_> {
         self.insert(member, score)
     }
 
-    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
-    pub fn deadline(&mut self, member: &[u8]) -> Option<Option<Deadline>> {
+    /// The term of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn term(&mut self, member: &[u8]) -> Option<Option<MemberTerm>> {
         self.settle(member);
-        self.view().get(member).map(|(_, deadline)| deadline)
+        self.view().get(member).map(|(_, term)| term)
     }
 
     /// Gives a member a deadline, which is not due, or takes it away; false if there is no such
     /// member.
-    pub fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) -> bool {
-        let Some(old) = self.deadline(member) else {
+    pub fn set_term(&mut self, member: &[u8], term: Option<MemberTerm>) -> bool {
+        let Some(old) = self.term(member) else {
             return false;
         };
-        if old != deadline {
-            self.base.set_deadline(member, deadline);
+        if old != term {
+            self.base.set_term(member, term);
         }
         true
     }
 
     /// Adds a member with the eight bytes of its score, and with all it has; false if they are no
     /// score.
-    pub(super) fn load(&mut self, strings: &[&[u8]], deadline: Option<Deadline>) -> bool {
+    pub(super) fn load(&mut self, strings: &[&[u8]], term: Option<MemberTerm>) -> bool {
         let [member, score] = strings else {
             return false;
         };
@@ -147,8 +147,8 @@ impl ZsetMut<'_> {
             return false;
         };
         self.insert(member, score);
-        if deadline.is_some() {
-            self.set_deadline(member, deadline);
+        if term.is_some() {
+            self.set_term(member, term);
         }
         true
     }

@@ -29,8 +29,8 @@ use super::member_index::MemberIndex;
 use super::pages::{Page, Pages, RecordId};
 use super::tree::{Direction, Position, Tree};
 use crate::clock::UnixMillis;
-use crate::expiry::Deadline;
 use crate::expiry::index::ItemRef;
+use crate::expiry::{Deadline, MemberTerm};
 use crate::heap::ShouldMove;
 use crate::value::dated::Dates;
 use crate::value::placement::Placement;
@@ -55,8 +55,8 @@ impl Clone for Zset {
         for (_, id) in self.tree.iter(0, Direction::Ascending) {
             let (member, score) = self.pages.record(id);
             copy.insert(member, score);
-            if let Some(deadline) = self.pages.deadline(id) {
-                copy.set_deadline(member, Some(deadline));
+            if let Some(term) = self.pages.term(id) {
+                copy.set_term(member, Some(term));
             }
         }
         copy.set_filed(self.dates().and_then(Dates::filed));
@@ -92,11 +92,11 @@ impl Zset {
         Some(self.pages.record(id).1)
     }
 
-    /// The score and the deadline of a member, dead or alive.
+    /// The score and the term of a member, dead or alive.
     #[inline]
-    pub fn get(&self, member: &[u8]) -> Option<(f64, Option<Deadline>)> {
+    pub fn get(&self, member: &[u8]) -> Option<(f64, Option<MemberTerm>)> {
         let id = self.find(self.placement.hash(member), member)?;
-        Some((self.pages.record(id).1, self.pages.deadline(id)))
+        Some((self.pages.record(id).1, self.pages.term(id)))
     }
 
     /// How many members are before this one.
@@ -285,13 +285,13 @@ impl Zset {
     }
 
     /// Gives a member, which is there, a deadline, or takes it away.
-    pub fn set_deadline(&mut self, member: &[u8], deadline: Option<Deadline>) {
+    pub fn set_term(&mut self, member: &[u8], term: Option<MemberTerm>) {
         let hash = self.placement.hash(member);
         let Some(old) = self.find(hash, member) else {
             return;
         };
-        if !self.pages.set_deadline(old, deadline) {
-            self.renumber(hash, old, deadline);
+        if !self.pages.set_term(old, term) {
+            self.renumber(hash, old, term);
             self.remove_from_page(old);
         }
     }
@@ -301,6 +301,12 @@ impl Zset {
         if filed.is_some() || self.dates().is_some() {
             self.pages.dates_mut().set_filed(filed);
         }
+    }
+
+    /// Moves deadlines that were given as moments in the other era of the wall clock by so much
+    /// into this era.
+    pub fn shift(&mut self, era: bool, later_ms: i64) {
+        self.pages.shift(era, later_ms);
     }
 
     /// Removes due members, about as many as `limit`, handing them and their deadlines to `gone`;
@@ -319,8 +325,8 @@ impl Zset {
             }
             for &id in &due {
                 let (member, _) = self.pages.record(id);
-                if let Some(deadline) = self.pages.deadline(id) {
-                    gone(member, deadline);
+                if let Some(term) = self.pages.term(id) {
+                    gone(member, term.deadline);
                 }
                 let hash = self.placement.hash(member);
                 self.tree.remove(&self.place_of(id));
@@ -407,10 +413,10 @@ impl Zset {
         }
     }
 
-    /// Copies a record, with this deadline, and has tree and table know the copy in its place.
-    fn renumber(&mut self, hash: u64, old: RecordId, deadline: Option<Deadline>) {
+    /// Copies a record, with this term, and has tree and table know the copy in its place.
+    fn renumber(&mut self, hash: u64, old: RecordId, term: Option<MemberTerm>) {
         let place = self.place_of(old);
-        let new = self.pages.copy(old, deadline);
+        let new = self.pages.copy(old, term);
         self.tree.set(&place, self.pages.record(new).1, new);
         self.members.renumber(hash, old, new);
     }
@@ -419,7 +425,7 @@ impl Zset {
     fn empty_page(&mut self, page: usize) {
         for old in self.pages.retire(page) {
             let hash = self.placement.hash(self.pages.record(old).0);
-            self.renumber(hash, old, self.pages.deadline(old));
+            self.renumber(hash, old, self.pages.term(old));
         }
         self.pages.free(page);
     }
@@ -467,7 +473,12 @@ mod tests {
 
     use super::super::{LexBound, ScoreBound, ZsetRef};
     use super::*;
+    use crate::expiry::Basis;
     use crate::expiry::is_due;
+
+    fn span(deadline: Deadline) -> MemberTerm {
+        MemberTerm::new(deadline, Basis::Relative, false)
+    }
 
     /// The same set, kept naively.
     #[derive(Default)]
@@ -523,9 +534,9 @@ mod tests {
     fn dates_of(set: &Zset) -> HashMap<Vec<u8>, Deadline> {
         let all = set.iter(0, Direction::Ascending);
         let dated = all.filter_map(|(member, score)| {
-            let (own_score, deadline) = set.get(member).expect("it is there");
+            let (own_score, term) = set.get(member).expect("it is there");
             assert_eq!(own_score, score);
-            Some((member.to_vec(), deadline?))
+            Some((member.to_vec(), term?.deadline))
         });
         dated.collect()
     }
@@ -675,11 +686,11 @@ mod tests {
                 }
                 8..16 if twin.scores.contains_key(&member) => {
                     let at = Deadline(UnixMillis(now + rng.random_range(1..2_000)));
-                    set.set_deadline(&member, Some(at));
+                    set.set_term(&member, Some(span(at)));
                     twin.deadlines.insert(member, at);
                 }
                 16..18 => {
-                    set.set_deadline(&member, None);
+                    set.set_term(&member, None);
                     twin.deadlines.remove(&member);
                 }
                 _ => assert_eq!(set.remove(&member), twin.remove(&member), "seed {seed}"),
@@ -738,7 +749,7 @@ mod tests {
             (0..100_000).for_each(|i| _ = set.insert(&name(i), f64::from(number(i))));
             if is_dated {
                 let at = |i| Deadline(UnixMillis(i64::from(number(i))));
-                (0..100_000).for_each(|i| set.set_deadline(&name(i), Some(at(i))));
+                (0..100_000).for_each(|i| set.set_term(&name(i), Some(span(at(i)))));
             }
             set.check();
             set.allocated_bytes() as f64 / 100_000.0

@@ -58,7 +58,7 @@ pub use self::tree::Direction;
 use super::dated_packed::Shape;
 use super::{SMALL_BYTES_MAX, packed};
 use crate::clock::UnixMillis;
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{MemberTerm, is_due};
 
 /// What setting a score did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +142,8 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// The score and the deadline of a member.
-    pub fn get(self, member: &[u8]) -> Option<(f64, Option<Deadline>)> {
+    /// The score and the term of a member.
+    pub fn get(self, member: &[u8]) -> Option<(f64, Option<MemberTerm>)> {
         match self {
             ZsetRef::Small(small) => small.get(member),
             ZsetRef::Big(big) => big.get(member),
@@ -270,15 +270,15 @@ impl<'a> NamedRef<'a> {
         self.get(member).map(|(score, _)| score)
     }
 
-    /// The deadline of a member: none if there is no such member, `Some(None)` if it has none.
-    pub fn deadline(self, member: &[u8]) -> Option<Option<Deadline>> {
-        self.get(member).map(|(_, deadline)| deadline)
+    /// The term of a member: none if there is no such member, `Some(None)` if it has none.
+    pub fn term(self, member: &[u8]) -> Option<Option<MemberTerm>> {
+        self.get(member).map(|(_, term)| term)
     }
 
     #[inline]
-    fn get(self, member: &[u8]) -> Option<(f64, Option<Deadline>)> {
+    fn get(self, member: &[u8]) -> Option<(f64, Option<MemberTerm>)> {
         let found = self.zset.get(member)?;
-        let is_dead = found.1.is_some_and(|at| is_due(at, self.now));
+        let is_dead = found.1.is_some_and(|term| is_due(term.deadline, self.now));
         (!is_dead).then_some(found)
     }
 }

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Only a volatile record has a deadline. One that gets it later moves behind the last record of
-//! its page, where it leaves a hole, or to another page ([`Pages::set_deadline`]). What is known of
+//! its page, where it leaves a hole, or to another page ([`Pages::set_term`]). What is known of
 //! the deadlines of each page stands side by side ([`Dates`]).
 //!
 //! The offset of a slot without a record is [`FREE`] plus the next such slot. A page is allocated
@@ -39,9 +39,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use crate::clock::UnixMillis;
-use crate::expiry::{ALL_LIVE, Deadline, is_due};
+use crate::expiry::{ALL_LIVE, Basis, Deadline, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_bytes, relocate_rc, relocate_slice, relocate_vec};
-use crate::value::dated::{self, DEADLINE_BYTES, Dates, Span};
+use crate::value::dated::{self, Dates, Span, TERM_BYTES};
 use crate::value::size_class;
 
 /// Bytes of the largest page: some 600 records of 16-byte members.
@@ -95,14 +95,10 @@ impl Member<'_> {
     }
 
     /// Bytes of a record of it.
-    fn record_len(&self, deadline: Option<Deadline>) -> usize {
-        let deadline_bytes = if deadline.is_some() {
-            DEADLINE_BYTES
-        } else {
-            0
-        };
+    fn record_len(&self, term: Option<MemberTerm>) -> usize {
+        let term_bytes = if term.is_some() { TERM_BYTES } else { 0 };
         SCORE_BYTES
-            + deadline_bytes
+            + term_bytes
             + match self {
                 Member::Large(_) => 3,
                 Member::Inline(member) if member.len() < LENGTH_LONG.into() => 1 + member.len(),
@@ -128,8 +124,8 @@ fn read_u16(bytes: &[u8]) -> u16 {
 struct Parts {
     /// Where in `large` the member is, if it is there.
     large: Option<usize>,
-    /// Where the deadline starts, or would.
-    deadline: usize,
+    /// Where the term starts, or would.
+    term: usize,
     /// Where the member starts, and the record ends.
     member: usize,
     end: usize,
@@ -141,22 +137,22 @@ impl Parts {
     fn of(bytes: &[u8]) -> Parts {
         let head = bytes[SCORE_BYTES];
         let after = SCORE_BYTES + 1;
-        let (large, len, deadline) = match head & !VOLATILE {
+        let (large, len, term) = match head & !VOLATILE {
             LENGTH_LARGE => (Some(read_u16(&bytes[after..]).into()), 0, after + 2),
             LENGTH_LONG => (None, read_u16(&bytes[after..]).into(), after + 2),
             len => (None, usize::from(len), after),
         };
-        let member = deadline + usize::from(head >> 7) * DEADLINE_BYTES;
+        let member = term + usize::from(head >> 7) * TERM_BYTES;
         Parts {
             large,
-            deadline,
+            term,
             member,
             end: member + len,
         }
     }
 
     fn is_volatile(&self) -> bool {
-        self.member > self.deadline
+        self.member > self.term
     }
 }
 
@@ -252,10 +248,32 @@ impl Page {
     }
 
     #[inline]
-    fn deadline(&self, slot: usize) -> Option<Deadline> {
+    fn term(&self, slot: usize) -> Option<MemberTerm> {
         let bytes = self.bytes_of(slot);
         let parts = Parts::of(bytes);
-        dated::from_bytes(&bytes[parts.deadline..parts.member])
+        dated::from_bytes(&bytes[parts.term..parts.member])
+    }
+
+    fn deadline(&self, slot: usize) -> Option<Deadline> {
+        self.term(slot).map(|term| term.deadline)
+    }
+
+    /// Whether a deadline was given as a moment in the other era of the wall clock.
+    fn has_moments_before(&self, era: bool) -> bool {
+        let mut terms = self.live_slots().filter_map(|slot| self.term(slot));
+        terms.any(|term| term.basis == Basis::Absolute && term.era != era)
+    }
+
+    /// Moves such deadlines by so much into this era.
+    fn shift(&mut self, era: bool, later_ms: i64) {
+        for slot in 0..usize::from(self.slots) {
+            let at = offset(&self.bytes, slot);
+            if at & FREE == 0 {
+                let Parts { term, member, .. } = Parts::of(self.bytes_of(slot));
+                let at = usize::from(at);
+                dated::shift(&mut self.bytes[at + term..at + member], era, later_ms);
+            }
+        }
     }
 
     /// How many members are due, and the deadlines of the others.
@@ -335,8 +353,8 @@ impl Page {
     }
 
     /// Adds a record that [`Page::takes`].
-    fn insert(&mut self, member: Member<'_>, score: f64, deadline: Option<Deadline>) -> usize {
-        let len = member.record_len(deadline);
+    fn insert(&mut self, member: Member<'_>, score: f64, term: Option<MemberTerm>) -> usize {
+        let len = member.record_len(term);
         self.make_room(self.need(len));
         let slot = match self.free_slot {
             NO_SLOT => {
@@ -349,14 +367,14 @@ impl Page {
             }
         };
         self.set_offset(slot, self.records_end);
-        self.write(self.records_end.into(), member, score, deadline);
+        self.write(self.records_end.into(), member, score, term);
         self.records_end += len as u16;
         self.record_bytes += len as u16;
         self.len += 1;
         slot
     }
 
-    fn write(&mut self, at: usize, member: Member<'_>, score: f64, deadline: Option<Deadline>) {
+    fn write(&mut self, at: usize, member: Member<'_>, score: f64, term: Option<MemberTerm>) {
         let (head, bytes): (u8, &[u8]) = match &member {
             Member::Inline(member) if member.len() < LENGTH_LONG.into() => {
                 (member.len() as u8, member)
@@ -370,7 +388,7 @@ impl Page {
             end += bytes.len();
         };
         put(&score.to_le_bytes());
-        put(&[head | if deadline.is_some() { VOLATILE } else { 0 }]);
+        put(&[head | if term.is_some() { VOLATILE } else { 0 }]);
         match head {
             LENGTH_LARGE => {
                 let place = self.large.iter().position(Bytes::is_empty);
@@ -379,8 +397,8 @@ impl Page {
             LENGTH_LONG => put(&(bytes.len() as u16).to_le_bytes()),
             _ => {}
         }
-        if let Some(deadline) = deadline {
-            put(&dated::to_bytes(deadline));
+        if let Some(term) = term {
+            put(&dated::to_bytes(term));
         }
         put(bytes);
         if let Member::Large(member) = member {
@@ -394,38 +412,38 @@ impl Page {
 
     /// Gives a record a deadline, or takes it away; false if there is no room for it, and then
     /// nothing is changed.
-    fn set_deadline(&mut self, slot: usize, deadline: Option<Deadline>) -> bool {
+    fn set_term(&mut self, slot: usize, term: Option<MemberTerm>) -> bool {
         let parts = Parts::of(self.bytes_of(slot));
         let mut at = usize::from(offset(&self.bytes, slot));
-        let bytes = deadline.map(dated::to_bytes);
+        let bytes = term.map(dated::to_bytes);
         let is_volatile = parts.is_volatile();
         match bytes {
             Some(_) if is_volatile => {}
             Some(_) => {
                 // The last record grows where it is, any other moves behind it.
-                let grows = at + parts.end == usize::from(self.records_end)
-                    && self.has_behind(DEADLINE_BYTES);
+                let grows =
+                    at + parts.end == usize::from(self.records_end) && self.has_behind(TERM_BYTES);
                 if !grows {
-                    if !self.has_room(parts.end + DEADLINE_BYTES) {
+                    if !self.has_room(parts.end + TERM_BYTES) {
                         return false;
                     }
-                    self.make_room(parts.end + DEADLINE_BYTES);
+                    self.make_room(parts.end + TERM_BYTES);
                     at = offset(&self.bytes, slot).into();
                 }
                 let target = if grows { at } else { self.records_end.into() };
-                let member = at + parts.deadline..at + parts.end;
+                let member = at + parts.term..at + parts.end;
                 self.bytes
-                    .copy_within(member, target + parts.deadline + DEADLINE_BYTES);
-                self.bytes.copy_within(at..at + parts.deadline, target);
-                self.records_end = (target + parts.end + DEADLINE_BYTES) as u16;
-                self.record_bytes += DEADLINE_BYTES as u16;
+                    .copy_within(member, target + parts.term + TERM_BYTES);
+                self.bytes.copy_within(at..at + parts.term, target);
+                self.records_end = (target + parts.end + TERM_BYTES) as u16;
+                self.record_bytes += TERM_BYTES as u16;
                 self.set_offset(slot, target as u16);
                 at = target;
             }
             None if is_volatile => {
                 let member = at + parts.member..at + parts.end;
-                self.bytes.copy_within(member, at + parts.deadline);
-                self.record_bytes -= DEADLINE_BYTES as u16;
+                self.bytes.copy_within(member, at + parts.term);
+                self.record_bytes -= TERM_BYTES as u16;
             }
             None => {}
         }
@@ -433,7 +451,7 @@ impl Page {
         *head &= !VOLATILE;
         if let Some(bytes) = bytes {
             *head |= VOLATILE;
-            self.bytes[at + parts.deadline..][..DEADLINE_BYTES].copy_from_slice(&bytes);
+            self.bytes[at + parts.term..][..TERM_BYTES].copy_from_slice(&bytes);
         }
         true
     }
@@ -554,9 +572,9 @@ impl Pages {
         self.page(page_of(id)).record(slot_of(id))
     }
 
-    /// A record's deadline.
-    pub fn deadline(&self, id: RecordId) -> Option<Deadline> {
-        self.page(page_of(id)).deadline(slot_of(id))
+    /// When a record's member dies.
+    pub fn term(&self, id: RecordId) -> Option<MemberTerm> {
+        self.page(page_of(id)).term(slot_of(id))
     }
 
     /// Adds a record without a deadline.
@@ -566,19 +584,37 @@ impl Pages {
 
     /// Gives a record a deadline, or takes it away. False if its page has no room for it: then
     /// nothing has changed, and the record must be [copied](Pages::copy) and removed.
-    pub fn set_deadline(&mut self, id: RecordId, deadline: Option<Deadline>) -> bool {
-        let (at, old) = (page_of(id), self.deadline(id));
-        if !self.change(at, |page| page.set_deadline(slot_of(id), deadline)) {
+    pub fn set_term(&mut self, id: RecordId, term: Option<MemberTerm>) -> bool {
+        let (at, old) = (page_of(id), self.term(id));
+        if !self.change(at, |page| page.set_term(slot_of(id), term)) {
             return false;
         }
         // Added first: a later deadline spares the survey.
-        if let Some(deadline) = deadline {
-            self.dated().add(at, deadline);
+        if let Some(term) = term {
+            self.dated().add(at, term.deadline);
         }
         if let Some(old) = old {
-            self.leave_out(at, old);
+            self.leave_out(at, old.deadline);
         }
         true
+    }
+
+    /// Moves deadlines that were given as moments in the other era of the wall clock by so much
+    /// into this era.
+    pub fn shift(&mut self, era: bool, later_ms: i64) {
+        if self.dated.is_none() {
+            return;
+        }
+        for at in 0..self.pages.len() {
+            // Looked for first, so that what a snapshot holds is not copied in vain.
+            let page = self.pages[at].as_ref();
+            if page.is_some_and(|page| page.has_moments_before(era)) {
+                self.change(at, |page| page.shift(era, later_ms));
+                let (_, span) = self.survey(at, ALL_LIVE);
+                self.dated().moved(at, span);
+            }
+        }
+        self.dated().measure();
     }
 
     /// A record of a page has this deadline no more.
@@ -654,10 +690,10 @@ impl Pages {
     /// Removes a record. Gives its page if that should now be emptied: [`Pages::retire`], then
     /// [`Pages::copy`] every record, then [`Pages::free`].
     pub fn remove(&mut self, id: RecordId) -> Option<usize> {
-        let (at, deadline) = (page_of(id), self.deadline(id));
+        let (at, term) = (page_of(id), self.term(id));
         self.change(at, |page| page.remove(slot_of(id)));
-        if let Some(deadline) = deadline {
-            self.leave_out(at, deadline);
+        if let Some(term) = term {
+            self.leave_out(at, term.deadline);
         }
         self.tidy(at)
     }
@@ -708,8 +744,8 @@ impl Pages {
             }
             for &id in &due {
                 marks.add(id);
-                if let Some(deadline) = self.deadline(id) {
-                    gone(self.record(id).0, deadline);
+                if let Some(term) = self.term(id) {
+                    gone(self.record(id).0, term.deadline);
                 }
             }
             sparse.extend(self.remove_due(&due));
@@ -726,12 +762,12 @@ impl Pages {
     }
 
     /// Adds a copy of a record with this deadline; tells its number.
-    pub fn copy(&mut self, id: RecordId, deadline: Option<Deadline>) -> RecordId {
+    pub fn copy(&mut self, id: RecordId, term: Option<MemberTerm>) -> RecordId {
         let page = self.pages[page_of(id)]
             .clone()
             .expect("a record's page is there");
         let (_, score) = page.record(slot_of(id));
-        self.add(page.member(slot_of(id)), score, deadline)
+        self.add(page.member(slot_of(id)), score, term)
     }
 
     /// Drops a page, with what is in it.
@@ -811,11 +847,11 @@ impl Pages {
         result
     }
 
-    fn add(&mut self, member: Member<'_>, score: f64, deadline: Option<Deadline>) -> RecordId {
-        let at = self.open_for(member.record_len(deadline));
-        let slot = self.change(at, |page| page.insert(member, score, deadline));
-        if let Some(deadline) = deadline {
-            self.dated().add(at, deadline);
+    fn add(&mut self, member: Member<'_>, score: f64, term: Option<MemberTerm>) -> RecordId {
+        let at = self.open_for(member.record_len(term));
+        let slot = self.change(at, |page| page.insert(member, score, term));
+        if let Some(term) = term {
+            self.dated().add(at, term.deadline);
         }
         (at << SLOT_BITS | slot) as RecordId
     }

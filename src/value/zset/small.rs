@@ -12,7 +12,7 @@ use super::bounds::Interval;
 use super::tree::Direction;
 use super::{Outcome, ZsetLimits};
 use crate::clock::UnixMillis;
-use crate::expiry::{Deadline, is_due};
+use crate::expiry::{Deadline, MemberTerm, is_due};
 use crate::value::dated;
 use crate::value::dated_packed::{Inner, Shape};
 use crate::value::packed::{self, Buffer, Item};
@@ -23,25 +23,29 @@ use crate::value::placement::Placement;
 struct Record<'a> {
     member: &'a [u8],
     score: f64,
-    /// The bytes of the deadline: none if there is none.
-    deadline: &'a [u8],
+    /// The bytes of the term: none if there is none.
+    term: &'a [u8],
     /// Offset of the member's item, and of what follows the record.
     span: (usize, usize),
 }
 
 impl<'a> Record<'a> {
-    fn new(member: Item<'a>, score: Item<'a>, deadline: Option<Item<'a>>) -> Record<'a> {
+    fn new(member: Item<'a>, score: Item<'a>, term: Option<Item<'a>>) -> Record<'a> {
         let bytes = score.bytes.try_into().expect("a score has eight bytes");
         Record {
             member: member.bytes,
             score: f64::from_le_bytes(bytes),
-            deadline: deadline.map_or(b"", |deadline| deadline.bytes),
-            span: (member.at, deadline.unwrap_or(score).end()),
+            term: term.map_or(b"", |term| term.bytes),
+            span: (member.at, term.unwrap_or(score).end()),
         }
     }
 
+    fn term(&self) -> Option<MemberTerm> {
+        dated::from_bytes(self.term)
+    }
+
     fn deadline(&self) -> Option<Deadline> {
-        dated::from_bytes(self.deadline)
+        self.term().map(|term| term.deadline)
     }
 
     /// Whether it is before another one.
@@ -52,11 +56,11 @@ impl<'a> Record<'a> {
 
 fn next_record<'a>(items: &mut packed::Iter<'a>, shape: Shape) -> Option<Record<'a>> {
     let (member, score) = (items.next()?, items.next()?);
-    let deadline = match shape {
+    let term = match shape {
         Shape::Packed => None,
         Shape::Dated => Some(items.next()?),
     };
-    Some(Record::new(member, score, deadline))
+    Some(Record::new(member, score, term))
 }
 
 fn records(packed: &[u8], shape: Shape) -> impl Iterator<Item = Record<'_>> {
@@ -95,12 +99,12 @@ impl<'a> Small<'a> {
         packed::len(self.packed) / self.shape.step()
     }
 
-    /// The score and the deadline of a member.
-    pub(super) fn get(self, member: &[u8]) -> Option<(f64, Option<Deadline>)> {
+    /// The score and the term of a member.
+    pub(super) fn get(self, member: &[u8]) -> Option<(f64, Option<MemberTerm>)> {
         let found = packed::find(self.packed, member, self.shape.step())?;
         let mut items = packed::iter_between(self.packed, found.at, self.packed.len());
         let record = next_record(&mut items, self.shape)?;
-        Some((record.score, record.deadline()))
+        Some((record.score, record.term()))
     }
 
     /// How many members are due.
@@ -159,8 +163,8 @@ impl<'a> Small<'a> {
         let mut big = Zset::new(placement);
         for record in self.records() {
             big.insert(record.member, record.score);
-            if let Some(deadline) = record.deadline() {
-                big.set_deadline(record.member, Some(deadline));
+            if let Some(term) = record.term() {
+                big.set_term(record.member, Some(term));
             }
         }
         big
@@ -207,14 +211,14 @@ pub fn insert<B: Buffer>(
         packed::replace(buffer, start + packed::item_bytes(member.len()), &bytes);
         return Some(Outcome::Changed);
     }
-    let deadline = record.deadline.to_vec();
+    let term = record.term.to_vec();
     packed::remove_span(buffer, start, end, step);
     let target = if target > start {
         target - (end - start)
     } else {
         target
     };
-    packed::insert_before(buffer, target, &[member, &bytes, &deadline][..step]);
+    packed::insert_before(buffer, target, &[member, &bytes, &term][..step]);
     Some(Outcome::Changed)
 }
 
@@ -284,12 +288,12 @@ impl<'a> Iterator for Iter<'a> {
         let record = match self.direction {
             Direction::Ascending => next_record(&mut self.items, self.shape)?,
             Direction::Descending => {
-                let deadline = match self.shape {
+                let term = match self.shape {
                     Shape::Packed => None,
                     Shape::Dated => Some(self.items.next_back()?),
                 };
                 let score = self.items.next_back()?;
-                Record::new(self.items.next_back()?, score, deadline)
+                Record::new(self.items.next_back()?, score, term)
             }
         };
         Some((record.member, record.score))
@@ -303,6 +307,7 @@ mod tests {
 
     use super::super::{LexBound, ScoreBound, ZsetRef};
     use super::*;
+    use crate::expiry::Basis;
     use crate::value::{SMALL_BYTES_MAX, dated_packed};
 
     /// A big set is the twin: it has one of its own.
@@ -370,9 +375,10 @@ mod tests {
                 }
                 7..9 if shape == Shape::Dated => {
                     let at = Deadline(UnixMillis(rng.random_range(1..99)));
-                    let deadline = rng.random_bool(0.7).then_some(at);
-                    assert!(dated_packed::set_deadline(&mut small, 2, member, deadline));
-                    big.set_deadline(member, deadline);
+                    let term = MemberTerm::new(at, Basis::Absolute, rng.random());
+                    let term = rng.random_bool(0.7).then_some(term);
+                    assert!(dated_packed::set_term(&mut small, 2, member, term));
+                    big.set_term(member, term);
                 }
                 _ => {
                     let range = (rng.random_range(0..40), rng.random_range(0..4));
