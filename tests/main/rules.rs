@@ -86,6 +86,25 @@ fn bounds_are_for_what_a_command_asks_for() {
 }
 
 #[test]
+fn a_ttl_that_comes_along_with_a_key_is_not_asked_for() {
+    let mut sim = Sim::new();
+    sim.script(
+        "expiry rule set r prefix r: default 900 max 1000 jitter 50 sliding => +OK
+        set k v px 5000 => +OK
+        copy k r:c => :1
+        move k 1 => :1
+        select 1 => +OK
+        rename k r:k => +OK
+        +100
+        get r:k => $1 v
+        pttl r:k => :4900
+        select 0 => +OK
+        get r:c => $1 v
+        pttl r:c => :4900",
+    );
+}
+
+#[test]
 fn jitter_and_sliding_of_a_rule() {
     let mut sim = Sim::new();
     sim.script("expiry rule set r prefix k min 900 default 1000 jitter 50 sliding => +OK");
