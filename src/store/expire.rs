@@ -7,9 +7,8 @@ use super::db::{Db, Filed};
 use super::entry::Slot;
 use super::keyspace::Keyspace;
 use super::lag::Removal;
-use super::live::ends_of;
-use super::members;
-use super::members::{Losses, MEMBERS_PER_STEP};
+use super::members::{self, Losses, MEMBERS_PER_STEP};
+use super::restate::restate_deadline;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::is_due;
@@ -249,12 +248,8 @@ impl Keyspace {
         let mut slid = self.slid.take();
         for (db, key) in slid.drain(..) {
             let slot = self.dbs[db].table.find(self.hash(&key), &key);
-            let expiry = slot.and_then(Slot::expiry);
-            if let Some(expiry) = expiry.filter(|expiry| expiry.sliding_ms.is_some()) {
-                let ends = ends_of(expiry.term(), reading);
-                let command = [b"PEXPIREAT".as_slice(), &key].into_iter();
-                let ends = ends.iter().map(Vec::as_slice);
-                self.effects.record(db, command.chain(ends));
+            if let Some(slot) = slot.filter(|slot| slot.sliding_ms().is_some()) {
+                restate_deadline(&mut self.effects, db, slot, reading);
             }
         }
         self.slid.set(slid);
