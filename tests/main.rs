@@ -14,6 +14,8 @@ mod clients;
 mod clocks;
 #[path = "main/collections.rs"]
 mod collections;
+#[path = "main/crowd.rs"]
+mod crowd;
 #[path = "main/cut.rs"]
 mod cut;
 #[path = "main/databases.rs"]
