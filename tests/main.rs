@@ -1,5 +1,8 @@
 //! Integration tests: transcripts in virtual time, a model, snapshots, the real binary, tidiness.
 
+// Transcripts and lists of cases are long and read from top to bottom.
+#![allow(clippy::too_many_lines)]
+
 #[path = "main/binary.rs"]
 mod binary;
 #[path = "main/bitmaps.rs"]

@@ -209,6 +209,7 @@ pub struct Config {
 }
 
 impl Default for Config {
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn default() -> Self {
         let point = |seconds, changes| SavePoint { seconds, changes };
         let limit = |hard, soft, soft_seconds| OutputLimit {
