@@ -3,6 +3,8 @@
 //! takes longest of all insertions and of all steps of a dismantling. Segmented, fields and items
 //! have 16 bytes, values 32. A batch has a thousand operations: microseconds are nanoseconds each.
 
+#![allow(clippy::too_many_lines)]
+
 use std::hint::black_box;
 use std::time::Duration;
 

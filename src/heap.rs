@@ -8,7 +8,7 @@
 //! slabs and empties the others.
 //!
 //! A thread's cache hands out first what was freed last, however sparse its slab is. So it is off
-//! while things are moved ([`Heap::moving`]); that takes a few microseconds.
+//! while things are moved ([`Moving`]); that takes a few microseconds.
 //!
 //! How full a slab is jemalloc tells through a control, `experimental.utilization.batch_query`,
 //! which takes any address: one that it does not know is in no slab. So with another allocator, as
@@ -108,9 +108,11 @@ impl Heap {
         };
         failed == 0 && told.free * SPARSE_SHARE > told.regions
     }
+}
 
-    /// Turns the thread's cache off until what it returns is dropped.
-    pub fn moving(&self) -> Moving {
+impl Moving {
+    /// Turns the thread's cache off until it is dropped.
+    pub fn begin() -> Moving {
         Moving {
             was_cached: set_cached(false),
         }

@@ -1,5 +1,8 @@
 //! Integration tests: transcripts in virtual time, a model, snapshots, the real binary, tidiness.
 
+// Transcripts and lists of cases are long and read from top to bottom.
+#![allow(clippy::too_many_lines)]
+
 #[path = "main/binary.rs"]
 mod binary;
 #[path = "main/bitmaps.rs"]
@@ -14,6 +17,8 @@ mod clients;
 mod clocks;
 #[path = "main/collections.rs"]
 mod collections;
+#[path = "main/crowd.rs"]
+mod crowd;
 #[path = "main/cut.rs"]
 mod cut;
 #[path = "main/databases.rs"]

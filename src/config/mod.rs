@@ -177,7 +177,7 @@ pub struct Config {
     /// The stream that gets an entry for all that expires.
     pub expired_event_stream: Option<ExpiredStream>,
     /// What holds for the deadlines of keys that begin alike.
-    pub expiry_rules: Vec<rules::ExpiryRule>,
+    pub expiry_rules: rules::ExpiryRules,
     /// Bytes of old values a snapshot may hold back before it gives up.
     pub snapshot_backlog_bytes_limit: u64,
     /// What to do with a damaged snapshot at start.
@@ -209,6 +209,7 @@ pub struct Config {
 }
 
 impl Default for Config {
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn default() -> Self {
         let point = |seconds, changes| SavePoint { seconds, changes };
         let limit = |hard, soft, soft_seconds| OutputLimit {
@@ -267,7 +268,7 @@ impl Default for Config {
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             expired_event_stream: None,
-            expiry_rules: Vec::new(),
+            expiry_rules: rules::ExpiryRules::default(),
             snapshot_backlog_bytes_limit: 12 * MEBIBYTE,
             snapshot_load: SnapshotLoad::Strict,
             load_keeps_expired: false,

@@ -1,5 +1,6 @@
 //! CONFIG REWRITE: the text of a configuration file, brought up to date.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use super::source::{Assembler, ReadInclude, setting_of};
@@ -58,15 +59,20 @@ impl Config {
             !loader.errors.is_empty() || row.lines(&loader.config) != row.lines(self)
         };
         let mut text = Vec::with_capacity(old_text.len());
-        let mut replaced: Vec<&str> = Vec::new();
+        // Whether the lines of a setting are stale: judged once, as there may be thousands.
+        let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
         for (line, row) in &lines {
+            let known = row.and_then(|row| seen.get(row.name()).copied());
             match row {
-                Some(row) if replaced.contains(&row.name()) => continue,
-                Some(row) if is_stale(*row) => {
-                    replaced.push(row.name());
+                Some(_) if known == Some(true) => continue,
+                Some(row) if known.is_none() && is_stale(*row) => {
+                    seen.insert(row.name(), true);
                     text.extend_from_slice(row.lines(self).join("\n").as_bytes());
                 }
-                _ => text.extend_from_slice(line),
+                _ => {
+                    row.map(|row| seen.insert(row.name(), false));
+                    text.extend_from_slice(line);
+                }
             }
             if !text.ends_with(b"\n") {
                 text.push(b'\n');

@@ -6,10 +6,13 @@
 //! sessions PREFIX session: DB 0 DEFAULT 1800000 MIN 60000 MAX 86400000 JITTER 10 SLIDING
 //! ```
 //!
-//! Invariants: in a list of rules no two have the same name, or the same prefix in the same
-//! databases ([`check`]).
+//! Invariants: of [`ExpiryRules`] no two have the same name, or the same prefix in the same
+//! databases. To set one or to delete one does not take longer if there are many.
 //!
 //! Not here: which rule a key has, and what that means for it (`store`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::source::{quote, split_line};
 use super::{Config, DATABASES_MAX};
@@ -112,6 +115,11 @@ impl ExpiryRule {
         Ok(())
     }
 
+    /// Where it holds: the database, and the prefix.
+    fn place(&self) -> (Option<u32>, Vec<u8>) {
+        (self.db, self.prefix.clone())
+    }
+
     /// The rule as it is written.
     pub fn print(&self) -> String {
         let mut line = format!("{} PREFIX {}", quote(&self.name), quote(&self.prefix));
@@ -137,25 +145,75 @@ impl ExpiryRule {
     }
 }
 
-/// Whether rules can stand together.
-///
-/// # Errors
-/// Which cannot, as a text without a code word.
-pub fn check(rules: &[ExpiryRule]) -> Result<(), String> {
-    if rules.len() > RULES_MAX {
-        return Err(format!("there are more than {RULES_MAX} rules"));
+/// Rules that can stand together, in the order of their names. To clone them costs nothing; they
+/// are copied when they change while there is a clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExpiryRules(Arc<Index>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Index {
+    by_name: BTreeMap<Vec<u8>, Arc<ExpiryRule>>,
+    /// Where they hold, in the order of databases.
+    places: BTreeSet<(Option<u32>, Vec<u8>)>,
+}
+
+impl ExpiryRules {
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<ExpiryRule>> {
+        self.0.by_name.values()
     }
-    let mut names: Vec<&[u8]> = rules.iter().map(|rule| &*rule.name).collect();
-    names.sort_unstable();
-    if let Some(same) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("two rules are called {}", quote(same[0])));
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.by_name.is_empty()
     }
-    let mut prefixes: Vec<_> = rules.iter().map(|rule| (&*rule.prefix, rule.db)).collect();
-    prefixes.sort_unstable();
-    if let Some(same) = prefixes.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("two rules have the prefix {}", quote(same[0].0)));
+
+    /// The rule of a name.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<ExpiryRule>> {
+        self.0.by_name.get(name)
     }
-    Ok(())
+
+    /// Adds a rule, or puts it in the place of the one of the same name, which is returned.
+    ///
+    /// # Errors
+    /// Why it cannot stand together with the others, as a text without a code word.
+    pub fn put(&mut self, rule: Arc<ExpiryRule>) -> Result<Option<Arc<ExpiryRule>>, String> {
+        let old = self.get(&rule.name);
+        let place = rule.place();
+        if self.0.places.contains(&place) && old.is_none_or(|old| old.place() != place) {
+            return Err(format!("two rules have the prefix {}", quote(&rule.prefix)));
+        }
+        if old.is_none() && self.iter().len() == RULES_MAX {
+            return Err(format!("there are more than {RULES_MAX} rules"));
+        }
+        let index = Arc::make_mut(&mut self.0);
+        let old = index.by_name.insert(rule.name.clone(), rule);
+        if let Some(old) = &old {
+            index.places.remove(&old.place());
+        }
+        index.places.insert(place);
+        Ok(old)
+    }
+
+    /// Adds a rule of a new name.
+    ///
+    /// # Errors
+    /// As [`ExpiryRules::put`], and if there is one of that name.
+    pub fn add(&mut self, rule: Arc<ExpiryRule>) -> Result<(), String> {
+        match self.get(&rule.name) {
+            Some(_) => Err(format!("two rules are called {}", quote(&rule.name))),
+            None => self.put(rule).map(drop),
+        }
+    }
+
+    /// Removes the rule of a name, and returns it.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Arc<ExpiryRule>> {
+        self.get(name)?;
+        let index = Arc::make_mut(&mut self.0);
+        let rule = index.by_name.remove(name)?;
+        index.places.remove(&rule.place());
+        Some(rule)
+    }
 }
 
 /// Whether all databases that rules name are there.
@@ -163,32 +221,32 @@ pub fn check(rules: &[ExpiryRule]) -> Result<(), String> {
 /// # Errors
 /// Which is not, as a text without a code word.
 pub fn check_databases(config: &Config) -> Result<(), String> {
-    let rules = config.expiry_rules.iter();
-    let mut beyond = rules.filter_map(|rule| rule.db.filter(|&db| db >= config.databases));
-    match beyond.next() {
-        Some(db) => Err(format!("there is no database {db}")),
-        None => Ok(()),
+    let last = config.expiry_rules.0.places.last();
+    match last.and_then(|(db, _)| *db) {
+        Some(db) if db >= config.databases => Err(format!("there is no database {db}")),
+        _ => Ok(()),
     }
 }
 
 /// The value of the setting `expiry-rule`: the words of one rule, or one word that holds a rule on
 /// each of its lines.
-pub(super) fn parse_all(words: &[Vec<u8>]) -> Result<Vec<ExpiryRule>, String> {
+pub(super) fn parse_all(words: &[Vec<u8>]) -> Result<ExpiryRules, String> {
+    let mut rules = ExpiryRules::default();
     let [lines] = words else {
-        return ExpiryRule::parse(words).map(|rule| vec![rule]);
+        rules.add(ExpiryRule::parse(words)?.into())?;
+        return Ok(rules);
     };
     let lines = lines.split(|&byte| byte == b'\n');
-    let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-    let rules = lines.map(|line| {
+    for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
         let words = split_line(line).ok_or("unbalanced quotes")?;
-        ExpiryRule::parse(&words)
-    });
-    let rules: Vec<ExpiryRule> = rules.collect::<Result<_, String>>()?;
-    check(&rules).map(|()| rules)
+        rules.add(ExpiryRule::parse(&words)?.into())?;
+    }
+    Ok(rules)
 }
 
 /// The same as CONFIG GET shows it.
 pub(super) fn print_all(config: &Config) -> String {
-    let lines: Vec<String> = config.expiry_rules.iter().map(ExpiryRule::print).collect();
+    let lines = config.expiry_rules.iter().map(|rule| rule.print());
+    let lines: Vec<String> = lines.collect();
     lines.join("\n")
 }

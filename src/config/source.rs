@@ -8,6 +8,7 @@ use std::io;
 
 use super::accepted::{refusal, without_effect};
 use super::nearest::nearest;
+use super::rules::ExpiryRules;
 use super::*;
 
 /// How many mistakes a message lists; a file that is no configuration has one on each line.
@@ -438,13 +439,13 @@ impl<'a> Assembler<'a> {
     fn apply(&mut self, place: String, row: Row, values: &[Vec<u8>]) {
         let adds_up = ADDING_UP.contains(&row.name());
         let is_further = adds_up && self.adding_up.contains(&row.name());
-        let (mut points, mut rules) = (Vec::new(), Vec::new());
+        let (mut points, mut rules) = (Vec::new(), ExpiryRules::default());
         if is_further {
             points = self.config.save.clone();
             rules = self.config.expiry_rules.clone();
         }
         let mut result = row.set(&mut self.config, values);
-        if adds_up && result.is_ok() {
+        if adds_up && result.is_ok() && !is_further {
             self.adding_up.push(row.name());
         }
         // An empty value takes back what is before it, any other adds to that.
@@ -453,13 +454,15 @@ impl<'a> Assembler<'a> {
             points.append(&mut self.config.save);
             self.config.save = points;
         } else if is_added && row.name() != "save" && !self.config.expiry_rules.is_empty() {
-            rules.append(&mut self.config.expiry_rules);
-            result = rules::check(&rules);
-            self.config.expiry_rules = rules;
+            let added = std::mem::replace(&mut self.config.expiry_rules, rules);
+            let rules = &mut self.config.expiry_rules;
+            result = added.iter().try_for_each(|rule| rules.add(rule.clone()));
         }
         match result {
             Ok(()) => {
-                self.given.push(row.name());
+                if !self.given.contains(&row.name()) {
+                    self.given.push(row.name());
+                }
                 self.warnings
                     .extend(snapshot_note(row.name(), values, &self.config));
             }

@@ -21,7 +21,7 @@ use super::memory::{Figures, figures};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::expiry::pacing::SLICE_US;
-use crate::heap::Heap;
+use crate::heap::{Heap, Moving};
 use crate::store::defrag::{Moved, Pass};
 
 /// Time from one look at the figures to the next, in ms.
@@ -190,7 +190,7 @@ impl Engine {
         if until_us <= now_us {
             return;
         }
-        let moving = defrag.heap.moving();
+        let moving = Moving::begin();
         let mut has_more = true;
         while has_more && self.reading.monotonic_us < until_us {
             has_more = self.keyspace.defragment_step(pass, &defrag.heap);

@@ -12,19 +12,19 @@
 //! Invariants: while a snapshot is loaded nothing expires; a cut of the keyspace is active iff a
 //! job is running.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::Clock;
 use crate::config::rules::ExpiryRule;
-use crate::config::split_line;
+use crate::config::{Config, split_line};
 use crate::resp::error::CommandError;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::storage::{Disk, Storage};
 use crate::snapshot::writer::{self, SaveError, Target};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
+use crate::store::rules::Rules;
 
 /// Share of the time that a save may take while requests wait, in percent.
 const BUSY_SHARE_PERCENT: u64 = 20;
@@ -236,6 +236,7 @@ impl Engine {
             &mut self.keyspace,
             &self.reading,
             target,
+            &self.config.expiry_rules,
             &mut self.scripts.library_texts(),
             limit,
         )?;
@@ -280,6 +281,7 @@ impl Engine {
             &mut self.keyspace,
             &self.reading,
             target,
+            &self.config.expiry_rules,
             &mut self.scripts.library_texts(),
             usize::MAX,
         )
@@ -533,34 +535,31 @@ impl Engine {
     /// Adds the rules of expiry of a snapshot to those that are there. One of the same name, or for
     /// the same prefix, stays as it is: it is from the configuration, or newer.
     fn add_rules(&mut self, texts: &[Vec<u8>]) {
-        let mut rules = self.config.expiry_rules.clone();
-        let mut names: BTreeSet<Vec<u8>> = rules.iter().map(|rule| rule.name.clone()).collect();
-        let place = |rule: &ExpiryRule| (rule.prefix.clone(), rule.db);
-        let mut places: BTreeSet<_> = rules.iter().map(place).collect();
+        let Config {
+            expiry_rules: rules,
+            databases,
+            ..
+        } = &mut self.config;
+        let mut add = |text: &[u8]| {
+            let words = split_line(text).ok_or("unbalanced quotes")?;
+            let rule = ExpiryRule::parse(&words)?;
+            if rule.db.is_some_and(|db| db >= *databases) {
+                return Err("there is no such database".to_owned());
+            }
+            match rules.get(&rule.name) {
+                Some(_) => Ok(()),
+                None => rules.add(rule.into()),
+            }
+        };
         for text in texts {
-            let rule = split_line(text).map(|words| ExpiryRule::parse(&words));
-            let why = match rule {
-                Some(Ok(rule)) if !names.insert(rule.name.clone()) => continue,
-                Some(Ok(rule)) if rule.db.is_some_and(|db| db >= self.config.databases) => {
-                    "there is no such database".to_owned()
-                }
-                Some(Ok(rule)) if !places.insert(place(&rule)) => {
-                    "another rule has its prefix".to_owned()
-                }
-                Some(Ok(rule)) => {
-                    rules.push(rule);
-                    continue;
-                }
-                Some(Err(why)) => why,
-                None => "unbalanced quotes".to_owned(),
-            };
-            log::warn!(
-                "A rule of expiry in the snapshot was left out ({}): {why}",
-                String::from_utf8_lossy(text)
-            );
+            if let Err(why) = add(text) {
+                log::warn!(
+                    "A rule of expiry in the snapshot was left out ({}): {why}",
+                    String::from_utf8_lossy(text)
+                );
+            }
         }
-        self.config.expiry_rules = rules;
-        self.keyspace.set_rules(&self.config.expiry_rules);
+        self.keyspace.rules = Rules::new(&self.config.expiry_rules);
     }
 
     /// Loads the snapshot at once, over what is there: DEBUG RELOAD.

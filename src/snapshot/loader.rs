@@ -651,6 +651,36 @@ fn are_dated(strings: &[&[u8]], of_member: usize) -> bool {
     strings.len().is_multiple_of(of_member) && deadlines.all(|s| matches!(s.len(), 0 | 8))
 }
 
+/// Counts the keys of a chunk and verifies its records.
+fn count(chunk: ChunkStart, payload: &[u8], now: UnixMillis) -> Result<Counts, Fault> {
+    let mut counts = Counts::default();
+    let mut count = |deadline: Option<i64>, is_first: bool| {
+        let is_dead = deadline.is_some_and(|at| is_due(Deadline(UnixMillis(at)), now));
+        counts.volatile_records += u64::from(deadline.is_some());
+        if is_first {
+            counts.keys += 1;
+            counts.volatile += u64::from(deadline.is_some());
+            counts.due += u64::from(is_dead);
+        }
+    };
+    match chunk.kind {
+        KIND_STRINGS | KIND_EXTRA_STRINGS => {
+            for record in format::strings(chunk, payload) {
+                count(record?.1.deadline, true);
+            }
+        }
+        KIND_COLLECTIONS | KIND_EXTRA_COLLECTIONS => {
+            for record in format::parts(chunk, payload) {
+                let (_, record) = record?;
+                check_part(&record)?;
+                count(record.deadline, record.part == 0);
+            }
+        }
+        _ => {}
+    }
+    Ok(counts)
+}
+
 /// Verifies a snapshot without loading it. `unix_ms` is the time to judge deadlines by.
 ///
 /// # Errors
@@ -680,40 +710,10 @@ pub fn check<R: Read>(source: R, size: u64, unix_ms: i64) -> Result<Summary, Loa
             reader.count(u64::from(chunk.records), 0);
             continue;
         }
-        let mut counts = Counts::default();
-        let mut fault = None;
-        let mut count = |deadline: Option<i64>, is_first: bool| {
-            let now = UnixMillis(unix_ms);
-            let is_dead = deadline.is_some_and(|at| is_due(Deadline(UnixMillis(at)), now));
-            counts.volatile_records += u64::from(deadline.is_some());
-            if is_first {
-                counts.keys += 1;
-                counts.volatile += u64::from(deadline.is_some());
-                counts.due += u64::from(is_dead);
-            }
+        let counts = match count(chunk, payload, UnixMillis(unix_ms)) {
+            Ok(counts) => counts,
+            Err(fault) => return Err(reader.damaged(fault)),
         };
-        match chunk.kind {
-            KIND_STRINGS | KIND_EXTRA_STRINGS => {
-                for record in format::strings(chunk, payload) {
-                    match record {
-                        Ok((_, record)) => count(record.deadline, true),
-                        Err(error) => fault = Some(error),
-                    }
-                }
-            }
-            KIND_COLLECTIONS | KIND_EXTRA_COLLECTIONS => {
-                for record in format::parts(chunk, payload) {
-                    match record.and_then(|record| check_part(&record.1).map(|()| record)) {
-                        Ok((_, record)) => count(record.deadline, record.part == 0),
-                        Err(error) => fault = Some(error),
-                    }
-                }
-            }
-            _ => {}
-        }
-        if let Some(fault) = fault {
-            return Err(reader.damaged(fault));
-        }
         let sums = match databases.iter_mut().find(|(db, ..)| *db == chunk.db) {
             Some(sums) => sums,
             None => databases.push_mut((chunk.db, 0, 0, 0)),

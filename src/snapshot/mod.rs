@@ -51,7 +51,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::Reading;
-use crate::config::rules::ExpiryRule;
+use crate::config::rules::ExpiryRules;
 use crate::expiry::{Deadline, is_due};
 use crate::store::entry::{Form, Slot, ValueRef};
 use crate::store::table::Walk;
@@ -107,6 +107,7 @@ impl Job {
         keyspace: &mut Keyspace,
         reading: &Reading,
         target: Target,
+        rules: &ExpiryRules,
         libraries: &mut dyn Iterator<Item = &[u8]>,
         backlog_bytes_max: usize,
     ) -> std::io::Result<Job> {
@@ -119,8 +120,12 @@ impl Job {
         keyspace.begin_cut();
         let mut encoder = Encoder::default();
         libraries.for_each(|code| encoder.library(code));
-        let rules = keyspace.rules().list().iter();
-        encoder.rules(&rules.map(ExpiryRule::print).collect::<Vec<String>>());
+        encoder.rules(
+            &rules
+                .iter()
+                .map(|rule| rule.print())
+                .collect::<Vec<String>>(),
+        );
         Ok(Job {
             writer,
             left: keyspace.numbers_of_cut().into_iter().rev().collect(),

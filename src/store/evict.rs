@@ -199,11 +199,8 @@ impl Keyspace {
             };
             let mut drawn = Vec::new();
             database.index.draw_of(&bucket, SOONEST, &mut drawn);
-            self.fetch(db, &drawn);
-            for (item, hash) in drawn {
-                if let Some(at) = self.slot_of(db, item, hash).and_then(Slot::deadline)
-                    && best.is_none_or(|(soonest, ..)| at.0 < soonest)
-                {
+            for (_, at, hash) in self.found(db, &drawn) {
+                if best.is_none_or(|(soonest, ..)| at.0 < soonest) {
                     best = Some((at.0, db, hash));
                 }
             }

@@ -7,9 +7,8 @@ use super::db::{Db, Filed};
 use super::entry::Slot;
 use super::keyspace::Keyspace;
 use super::lag::Removal;
-use super::live::ends_of;
-use super::members;
-use super::members::{Losses, MEMBERS_PER_STEP};
+use super::members::{self, Losses, MEMBERS_PER_STEP};
+use super::restate::restate_deadline;
 use crate::clock::{Reading, UnixMillis};
 use crate::expiry::index::{ItemRef, Strata};
 use crate::expiry::is_due;
@@ -113,6 +112,16 @@ impl Keyspace {
                 lag.add(removal, now, deadline.0, 1);
             }
         })
+    }
+
+    /// Removes the key that an item names, if it is due.
+    fn expire_item(
+        &mut self,
+        db: usize,
+        (item, hash): (ItemRef, u64),
+        at: (UnixMillis, Removal),
+    ) -> bool {
+        self.expire(db, hash, at, |slot| slot.item() == Some(item))
     }
 
     /// Removes due members of the collection that an item names, about as many as are looked at in
@@ -222,21 +231,15 @@ impl Keyspace {
     pub fn settle_noted(&mut self, reading: &Reading) {
         let mut noted = self.noted.take();
         if !noted.is_empty() {
-            for Noted {
-                db,
-                what,
-                hash,
-                item,
-            } in noted.drain(..)
-            {
-                let is_it = |slot: &Slot| slot.item() == Some(item);
-                if self.is_frozen {
-                    continue;
-                }
-                if what == Filed::Members {
-                    self.expire_members(db as usize, (item, hash), (reading.now, Removal::Lazy));
-                } else {
-                    self.expire(db as usize, hash, (reading.now, Removal::Lazy), is_it);
+            if self.is_frozen {
+                noted.clear();
+            }
+            let at = (reading.now, Removal::Lazy);
+            for noted in noted.drain(..) {
+                let (db, found) = (usize::from(noted.db), (noted.item, noted.hash));
+                match noted.what {
+                    Filed::Members => self.expire_members(db, found, at),
+                    Filed::Keys => _ = self.expire_item(db, found, at),
                 }
             }
         }
@@ -249,12 +252,8 @@ impl Keyspace {
         let mut slid = self.slid.take();
         for (db, key) in slid.drain(..) {
             let slot = self.dbs[db].table.find(self.hash(&key), &key);
-            let expiry = slot.and_then(Slot::expiry);
-            if let Some(expiry) = expiry.filter(|expiry| expiry.sliding_ms.is_some()) {
-                let ends = ends_of(expiry.term(), reading);
-                let command = [b"PEXPIREAT".as_slice(), &key].into_iter();
-                let ends = ends.iter().map(Vec::as_slice);
-                self.effects.record(db, command.chain(ends));
+            if let Some(slot) = slot.filter(|slot| slot.sliding_ms().is_some()) {
+                restate_deadline(&mut self.effects, db, slot, reading);
             }
         }
         self.slid.set(slid);
@@ -298,10 +297,8 @@ impl Keyspace {
         if left > 0 {
             drawn.clear();
             self.dbs[db].index.draw_current(left, &mut drawn);
-            for &(item, hash) in &drawn {
-                self.expire(db, hash, (reading.now, Removal::Active), |slot| {
-                    slot.item() == Some(item)
-                });
+            for &found in &drawn {
+                self.expire_item(db, found, (reading.now, Removal::Active));
             }
             left -= drawn.len();
         }
@@ -356,8 +353,7 @@ impl Keyspace {
         let mut round = Round::default();
         self.fetch(db, drawn);
         for &(item, hash) in drawn {
-            let is_it = |slot: &Slot| slot.item() == Some(item);
-            if self.expire(db, hash, (reading.now, Removal::Active), is_it) {
+            if self.expire_item(db, (item, hash), (reading.now, Removal::Active)) {
                 round.removed += 1;
             } else {
                 let Keyspace { dbs, changes, .. } = self;
@@ -385,10 +381,9 @@ impl Keyspace {
         if audit > 0 {
             drawn.clear();
             self.dbs[db].index.draw_all(&mut self.rng, audit, drawn);
-            for &(item, hash) in drawn.iter() {
+            for &found in drawn.iter() {
                 round.audited += 1;
-                let is_it = |slot: &Slot| slot.item() == Some(item);
-                if self.expire(db, hash, (reading.now, Removal::Active), is_it) {
+                if self.expire_item(db, found, (reading.now, Removal::Active)) {
                     round.audited_due += 1;
                 }
             }

@@ -137,23 +137,27 @@ impl Keyspace {
     }
 
     fn note_sizes(&self, db: usize, drawn: &[(ItemRef, u64)], sizes: &mut Sizes) {
-        self.fetch(db, drawn);
-        for &(item, hash) in drawn {
-            let slot = self.slot_of(db, item, hash);
-            if let Some((slot, deadline)) = slot.and_then(|slot| Some((slot, slot.deadline()?))) {
-                sizes.note(deadline, memory_of(slot));
-            }
+        for (slot, deadline, _) in self.found(db, drawn) {
+            sizes.note(deadline, memory_of(slot));
         }
     }
 
-    /// The entry of an item of a database's index.
-    pub(super) fn slot_of(&self, db: usize, item: ItemRef, hash: u64) -> Option<&Slot> {
-        let table = &self.dbs[db].table;
-        table.find_by(hash, |slot| slot.item() == Some(item))
+    /// The entries of items of a database's index, with their deadlines and hashes.
+    pub(super) fn found<'a>(
+        &'a self,
+        db: usize,
+        drawn: &'a [(ItemRef, u64)],
+    ) -> impl Iterator<Item = (&'a Slot, Deadline, u64)> {
+        self.fetch(db, drawn);
+        drawn.iter().filter_map(move |&(item, hash)| {
+            let slot = self.slot_of(db, item, hash)?;
+            Some((slot, slot.deadline()?, hash))
+        })
     }
 
-    fn deadline_of(&self, db: usize, item: ItemRef, hash: u64) -> Option<Deadline> {
-        self.slot_of(db, item, hash)?.deadline()
+    fn slot_of(&self, db: usize, item: ItemRef, hash: u64) -> Option<&Slot> {
+        let table = &self.dbs[db].table;
+        table.find_by(hash, |slot| slot.item() == Some(item))
     }
 
     /// Up to `count` keys of some databases that die in a window, its ends included, and that are
@@ -215,13 +219,7 @@ impl Keyspace {
             drawn.clear();
             index.draw_of(&bucket, allowance.lookups, &mut drawn);
             allowance.lookups -= drawn.len();
-            self.fetch(db, &drawn);
-            for &(item, hash) in &drawn {
-                let slot = self.slot_of(db, item, hash);
-                let Some((slot, deadline)) = slot.and_then(|slot| Some((slot, slot.deadline()?)))
-                else {
-                    continue;
-                };
+            for (slot, deadline, _) in self.found(db, &drawn) {
                 if window.contains(&deadline.0) && is_wanted(slot.key()) {
                     let key = slot.key().to_vec();
                     found.push(Mortal { deadline, db, key });
@@ -238,8 +236,8 @@ impl Keyspace {
     /// When the next key dies after `now`; none if no key ever will.
     pub fn nearest_deadline(&self, now: UnixMillis) -> Option<Nearest> {
         let mut left = NEAREST_LOOKUPS_MAX;
-        let used = (0..self.dbs.len()).filter(|&db| !self.dbs[db].index.is_empty());
-        let nearest = used.filter_map(|db| self.nearest_in(db, now, &mut left));
+        let dbs = self.mortal(0..self.dbs.len()).into_iter();
+        let nearest = dbs.filter_map(|db| self.nearest_in(db, now, &mut left));
         nearest.reduce(|one, other| Nearest {
             min: one.min.min(other.min),
             max: one.max.min(other.max),
@@ -257,11 +255,8 @@ impl Keyspace {
             drawn.clear();
             index.draw_of(&bucket, *left, &mut drawn);
             *left -= drawn.len();
-            self.fetch(db, &drawn);
-            let deadlines = drawn
-                .iter()
-                .filter_map(|&(item, hash)| self.deadline_of(db, item, hash));
-            let soonest = deadlines.map(|d| d.0).filter(|&at| at > now).min();
+            let moments = self.found(db, &drawn).map(|(_, deadline, _)| deadline.0);
+            let soonest = moments.filter(|&at| at > now).min();
             found = found.into_iter().chain(soonest).min();
             if drawn.len() < bucket.len() {
                 // What was not looked up may be as early as the bucket.

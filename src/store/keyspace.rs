@@ -24,7 +24,6 @@ use super::schedule::Schedule;
 use super::shift::Shift;
 use super::table::Table;
 use crate::clock::{Reading, UnixMillis};
-use crate::config::rules::ExpiryRule;
 use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::Term;
 use crate::value::Value;
@@ -114,7 +113,7 @@ pub struct Keyspace {
     /// What has expired, for the stream of such events.
     pub deaths: Deaths,
     /// Rules of expiry.
-    pub(super) rules: Rules,
+    pub rules: Rules,
     /// Keys that the running command has written, and that are still to get a deadline by a rule.
     pub(super) written: Vec<(usize, Vec<u8>)>,
     /// Keys that have got one, which somebody is to be told.
@@ -517,16 +516,6 @@ impl Keyspace {
             self.live(to.0, reading).date_write(to.1);
         }
         true
-    }
-
-    /// Puts rules of expiry that can stand together into effect, in the place of all others.
-    pub fn set_rules(&mut self, list: &[ExpiryRule]) {
-        self.rules = Rules::new(list);
-    }
-
-    /// The rules of expiry.
-    pub fn rules(&self) -> &Rules {
-        &self.rules
     }
 
     /// Notes that a command has written a key, or deleted it: nobody need fill it any more, and a

@@ -25,9 +25,14 @@ pub fn restate(effects: &mut Effects, db: usize, slot: &Slot, reading: &Reading)
     } else {
         restate_elements(effects, db, slot, reading);
     }
+    restate_deadline(effects, db, slot, reading);
+}
+
+/// Records the effect by which a key gets the deadline of an entry, if that has one.
+pub fn restate_deadline(effects: &mut Effects, db: usize, slot: &Slot, reading: &Reading) {
     if let Some(expiry) = slot.expiry() {
         let ends = ends_of(expiry.term(), reading);
-        let command = [b"PEXPIREAT".as_slice(), key].into_iter();
+        let command = [b"PEXPIREAT".as_slice(), slot.key()].into_iter();
         effects.record(db, command.chain(ends.iter().map(Vec::as_slice)));
     }
 }

@@ -18,14 +18,14 @@ const STEPS: usize = 2_000;
 const COMPARE_EVERY: usize = 20;
 
 /// A server that carries out effects and whose time stands still, so that it removes nothing.
-struct Follower {
+pub struct Follower {
     sim: Sim,
     db: usize,
 }
 
 impl Follower {
     /// One that knows nothing of the server it follows but what is still to come.
-    fn of(leader: &mut Sim) -> Follower {
+    pub fn of(leader: &mut Sim) -> Follower {
         leader.engine.keyspace.effects.listen(true);
         leader.engine.config.debug_command = Permission::Yes;
         let mut sim = Sim::new();
@@ -34,7 +34,7 @@ impl Follower {
     }
 
     /// Carries out what has happened; how many effects that were, and in words.
-    fn follow(&mut self, leader: &mut Sim) -> Vec<String> {
+    pub fn follow(&mut self, leader: &mut Sim) -> Vec<String> {
         let effects = &mut leader.engine.keyspace.effects;
         let mut words = Vec::new();
         for (db, args) in effects.iter() {
@@ -52,8 +52,14 @@ impl Follower {
         words
     }
 
-    fn assert_same(&mut self, leader: &mut Sim) {
+    /// Holds what the other does, dead keys included.
+    #[track_caller]
+    pub fn assert_alike(&self, leader: &Sim) {
         assert_eq!(picture(&self.sim), picture(leader));
+    }
+
+    fn assert_same(&mut self, leader: &mut Sim) {
+        self.assert_alike(leader);
         let behind = leader.engine.reading.now.0 - self.sim.engine.reading.now.0;
         self.sim.clock.advance_ms(behind as u64);
         assert_eq!(self.sim.run("debug digest"), leader.run("debug digest"));
@@ -89,7 +95,12 @@ fn value(slot: &Slot) -> String {
     if slot.kind() != Kind::List {
         elements.sort();
     }
-    let ends = (slot.deadline(), slot.sliding_ms());
+    let soft = slot.expiry().and_then(|expiry| expiry.soft);
+    let ends = (
+        slot.deadline(),
+        slot.sliding_ms(),
+        soft.map(|soft| soft.before_ms),
+    );
     format!("{:?} {ends:?} {elements:?}", slot.kind())
 }
 

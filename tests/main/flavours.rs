@@ -1,23 +1,43 @@
 //! Random requests about TTLs that only Mayfly has beside a naive model of them: sliding ones, soft
-//! deadlines with leases, and rules by prefix.
+//! deadlines with leases, jitter, and rules by prefix; and what becomes of them when keys move.
 //!
 //! The model is a map of strings whose dead keys are thrown out whenever time moves. What it does
-//! is what docs/expiry.md says, written down once more in the plainest way.
+//! is what docs/expiry.md says, written down once more in the plainest way. What jitter draws it
+//! cannot know: it asks for the deadline, once, which must be among those that were possible, and
+//! from then on holds the server to it.
 
 use std::collections::BTreeMap;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::sim::Sim;
+use crate::disk::MemoryDisk;
+use crate::effects::Follower;
+use crate::sim::{START, Sim};
 
+/// How many runs, unless the environment says otherwise in `SEEDS`.
 const SEEDS: u64 = 24;
 const STEPS: usize = 4_000;
+const DBS: usize = 2;
 /// Keys whose names begin with one of the prefixes of rules, or with none.
 const KEYS: [&str; 8] = ["a:1", "a:2", "a:x:1", "a:x:2", "b:1", "b:2", "c", "d"];
-const PREFIXES: [&str; 4] = ["a:", "a:x:", "b:", ""];
+const PREFIXES: [&str; 3] = ["a:", "a:x:", "b:"];
 
-/// What is asked for, or had: all in ms, the times from now on or absolute.
+/// A database and a name in it.
+type Place = (usize, &'static str);
+
+/// What a command asks for.
+#[derive(Clone, Copy, Default)]
+struct Ask {
+    ms: i64,
+    slides: bool,
+    /// Behind a moment, by how much.
+    sliding_ms: Option<i64>,
+    soft_ms: Option<i64>,
+    jitter_percent: i64,
+}
+
+/// What a key has got: all in ms, the times absolute.
 #[derive(Clone, Copy, Default)]
 struct Ttl {
     /// When the key dies.
@@ -28,6 +48,14 @@ struct Ttl {
     soft: Option<i64>,
     /// Until when somebody refreshes it.
     leased: Option<i64>,
+}
+
+/// A TTL of which only the server knows how long it is.
+struct Draw {
+    place: Place,
+    ask: Ask,
+    shortest: i64,
+    longest: i64,
 }
 
 #[derive(Clone, Default)]
@@ -41,20 +69,36 @@ struct Rule {
     default: Option<i64>,
     min: Option<i64>,
     max: Option<i64>,
+    jitter_percent: i64,
     slides: bool,
+}
+
+impl Rule {
+    fn is_boundless(&self) -> bool {
+        self.min.is_none() && self.max.is_none()
+    }
 }
 
 #[derive(Default)]
 struct Model {
     now: i64,
-    keys: BTreeMap<String, Key>,
+    /// The database of the client.
+    db: usize,
+    keys: BTreeMap<Place, Key>,
     /// Until when somebody fills a key that is not there.
-    fills: BTreeMap<String, i64>,
-    rules: BTreeMap<&'static str, Rule>,
+    fills: BTreeMap<Place, i64>,
+    /// By prefix, of one database or of all.
+    rules: BTreeMap<(&'static str, Option<usize>), Rule>,
+    /// What the last request had drawn.
+    draw: Option<Draw>,
 }
 
 fn bulk(value: Option<&str>) -> String {
     value.map_or("$-1".to_owned(), |v| format!("${} {v}", v.len()))
+}
+
+fn integer(truth: bool) -> String {
+    format!(":{}", i32::from(truth))
 }
 
 impl Model {
@@ -66,59 +110,81 @@ impl Model {
         self.fills.retain(|_, end| *end > now);
     }
 
-    /// The rule with the longest prefix of a key.
-    fn rule(&self, key: &str) -> Option<&Rule> {
-        let fits = self
-            .rules
-            .iter()
-            .filter(|(prefix, _)| key.starts_with(**prefix));
-        fits.max_by_key(|(prefix, _)| prefix.len())
-            .map(|(_, rule)| rule)
+    /// The rule with the longest prefix of a key; of two alike, that of its database.
+    fn rule(&self, (db, key): Place) -> Rule {
+        let fits = self.rules.iter().filter(|((prefix, of), _)| {
+            key.starts_with(prefix) && of.is_none_or(|number| number == db)
+        });
+        let longest = fits.max_by_key(|((prefix, of), _)| (prefix.len(), of.is_some()));
+        longest.map_or(Rule::default(), |(_, rule)| rule.clone())
     }
 
-    /// What a key gets for which so many ms are asked.
-    fn granted(&self, key: &str, ms: i64, slides: bool, soft_ms: Option<i64>) -> Ttl {
-        let none = Rule::default();
-        let rule = self.rule(key).unwrap_or(&none);
-        let span = ms
-            .max(rule.min.unwrap_or(ms))
-            .min(rule.max.unwrap_or(i64::MAX));
-        let is_sliding = slides || rule.slides && soft_ms.is_none();
+    /// What a key gets for which that is asked, or at most gets, if something is to be drawn.
+    fn granted(&mut self, place: Place, mut ask: Ask) -> Ttl {
+        let rule = self.rule(place);
+        ask.slides |= rule.slides && ask.soft_ms.is_none();
+        if ask.jitter_percent == 0 {
+            ask.jitter_percent = rule.jitter_percent;
+        }
+        let longest = ask.ms.max(rule.min.unwrap_or(1));
+        let longest = longest.min(rule.max.unwrap_or(i64::MAX));
+        let shortest = longest - longest * ask.jitter_percent / 100;
+        let shortest = shortest.max(rule.min.unwrap_or(1));
+        self.draw = (shortest < longest).then_some(Draw {
+            place,
+            ask,
+            shortest,
+            longest,
+        });
+        self.lasting(ask, longest)
+    }
+
+    /// What was asked for, but of this length.
+    fn lasting(&self, ask: Ask, span: i64) -> Ttl {
         // The time for which the value is stale is in proportion, in whole ms, at least one.
-        let stale_ms = soft_ms.map(|soft| {
-            let before = (ms - soft) as f64 * (span as f64 / ms as f64);
-            if span == ms {
-                ms - soft
-            } else {
-                (before as i64).max(1)
-            }
+        let stale_ms = ask.soft_ms.map(|soft| {
+            let before = (ask.ms - soft) as f64 * (span as f64 / ask.ms as f64);
+            (before as i64).max(1)
         });
         Ttl {
             hard: Some(self.now + span),
-            span: is_sliding.then_some(span),
+            span: ask.slides.then_some(ask.sliding_ms.unwrap_or(span)),
             soft: stale_ms.map(|stale| self.now + span - stale),
             leased: None,
         }
     }
 
+    /// The server has drawn this deadline.
+    fn drawn(&mut self, draw: Draw, hard: i64) {
+        let span = hard - self.now;
+        assert!((draw.shortest..=draw.longest).contains(&span), "{span}");
+        let ttl = self.lasting(draw.ask, span);
+        self.keys.get_mut(&draw.place).expect("it has a TTL").ttl = ttl;
+    }
+
     /// A command has written a key: what it leaves without a deadline gets that of its rule, and
     /// nobody need refresh or fill it any more.
-    fn written(&mut self, name: &str) {
-        self.fills.remove(name);
-        let default = self.rule(name).and_then(|rule| rule.default);
-        let granted = default.map(|ms| self.granted(name, ms, false, None));
-        if let Some(key) = self.keys.get_mut(name) {
-            key.ttl.leased = None;
-            if let (None, Some(granted)) = (key.ttl.hard, granted) {
-                key.ttl = granted;
-            }
+    fn written(&mut self, place: Place) {
+        self.fills.remove(&place);
+        let default = self.rule(place).default;
+        let Some(key) = self.keys.get_mut(&place) else {
+            return;
+        };
+        key.ttl.leased = None;
+        if let (None, Some(ms)) = (key.ttl.hard, default) {
+            let ask = Ask {
+                ms,
+                ..Ask::default()
+            };
+            let ttl = self.granted(place, ask);
+            self.keys.get_mut(&place).expect("it is there").ttl = ttl;
         }
     }
 
     /// The value of a key is read or written.
-    fn used(&mut self, name: &str) -> Option<String> {
+    fn used(&mut self, place: Place) -> Option<String> {
         let now = self.now;
-        let key = self.keys.get_mut(name)?;
+        let key = self.keys.get_mut(&place)?;
         if let Some(span) = key.ttl.span {
             // A use never makes it die sooner.
             key.ttl.hard = key.ttl.hard.map(|at| at.max(now + span));
@@ -126,27 +192,28 @@ impl Model {
         Some(key.value.clone())
     }
 
-    fn set(&mut self, name: &str, value: String, ttl: Ttl) {
-        self.keys.insert(name.to_owned(), Key { value, ttl });
-        self.written(name);
+    fn set(&mut self, place: Place, value: &str, ttl: Ttl) {
+        let value = value.to_owned();
+        self.keys.insert(place, Key { value, ttl });
+        self.written(place);
     }
 
-    fn get_soft(&mut self, name: &str, lease: Option<i64>) -> String {
+    fn get_soft(&mut self, place: Place, lease: Option<i64>) -> String {
         let now = self.now;
         let told = |value: Option<&str>, state: &str, ms: i64| {
             format!("*3 {} ${} {state} :{ms}", bulk(value), state.len())
         };
-        let Some(value) = self.used(name) else {
-            if let Some(end) = self.fills.get(name) {
+        let Some(value) = self.used(place) else {
+            if let Some(end) = self.fills.get(&place) {
                 return told(None, "being-filled", end - now);
             }
             let Some(ms) = lease else {
                 return told(None, "missing", -2);
             };
-            self.fills.insert(name.to_owned(), now + ms);
+            self.fills.insert(place, now + ms);
             return told(None, "missing-and-yours", ms);
         };
-        let ttl = &mut self.keys.get_mut(name).expect("it has a value").ttl;
+        let ttl = &mut self.keys.get_mut(&place).expect("it has a value").ttl;
         let left = ttl.hard.map_or(-1, |at| at - now);
         match ttl.soft {
             Some(soft) if soft <= now => {}
@@ -164,168 +231,347 @@ impl Model {
 
     /// One random request and the reply to it.
     fn request(&mut self, rng: &mut SmallRng) -> (String, String) {
-        let mut name = || KEYS[rng.random_range(0..KEYS.len())];
-        let (key, to) = (name(), name());
-        let bits = rng.random_range(1..12);
-        let ms = rng.random_range(1..1_i64 << bits) + 1;
+        let key = KEYS[rng.random_range(0..KEYS.len())];
+        match rng.random_range(0..30) {
+            0..=10 => self.write(rng, key),
+            11..=15 => self.change_ttl(rng, key),
+            16..=21 => self.read(rng, key),
+            22..=26 => self.move_about(rng, key),
+            27 if rng.random_bool(0.2) => {
+                self.keys = swapped(std::mem::take(&mut self.keys));
+                self.fills = swapped(std::mem::take(&mut self.fills));
+                ("swapdb 0 1".to_owned(), "+OK".to_owned())
+            }
+            27 => {
+                self.db = rng.random_range(0..DBS);
+                (format!("select {}", self.db), "+OK".to_owned())
+            }
+            _ => self.change_rules(rng),
+        }
+    }
+
+    /// A request for a TTL of some kind: the words, and what a key gets.
+    fn ask(&mut self, rng: &mut SmallRng, place: Place, is_always: bool) -> (String, Ttl) {
+        let ms = random_ms(rng);
+        let mut ask = Ask {
+            ms,
+            ..Ask::default()
+        };
+        let mut words = match rng.random_range(0..4) {
+            0 => {
+                ask.ms *= 1_000;
+                format!("ex {ms}")
+            }
+            1 => format!("pxat {}", START + self.now + ms),
+            _ => format!("px {ms}"),
+        };
+        let is_moment = words.starts_with("pxat");
+        match rng.random_range(0..4) {
+            0 if !is_moment => {
+                ask.slides = true;
+                words += " sliding";
+            }
+            0 if self.rule(place).is_boundless() => {
+                let ms = random_ms(rng);
+                (ask.slides, ask.sliding_ms) = (true, Some(ms));
+                words += &format!(" sliding {ms}");
+            }
+            1 | 2 if ask.ms == ms => {
+                let soft = rng.random_range(1..ms);
+                ask.soft_ms = Some(soft);
+                let moment = if is_moment { START + self.now } else { 0 };
+                words += &format!(" soft {}", moment + soft);
+            }
+            _ => {}
+        }
+        if rng.random_bool(0.3) {
+            ask.jitter_percent = rng.random_range(0..=100);
+            words += &format!(" jitter {}", ask.jitter_percent);
+        }
+        if is_always || self.keys.contains_key(&place) {
+            let ttl = self.granted(place, ask);
+            return (words, ttl);
+        }
+        (words, Ttl::default())
+    }
+
+    fn write(&mut self, rng: &mut SmallRng, key: &'static str) -> (String, String) {
+        let place = (self.db, key);
         let value = format!("v{}", rng.random_range(0..100));
         let ok = "+OK".to_owned();
-        match rng.random_range(0..22) {
+        let had = self.keys.get(&place).map_or(Ttl::default(), |key| key.ttl);
+        match rng.random_range(0..11) {
             0 => {
-                self.set(key, value.clone(), Ttl::default());
+                self.set(place, &value, Ttl::default());
                 (format!("set {key} {value}"), ok)
             }
-            1 | 2 => {
-                let ttl = self.granted(key, ms, false, None);
-                self.set(key, value.clone(), ttl);
-                (format!("set {key} {value} px {ms}"), ok)
-            }
-            3 | 4 => {
-                let ttl = self.granted(key, ms * 1_000, true, None);
-                self.set(key, value.clone(), ttl);
-                (format!("set {key} {value} ex {ms} sliding"), ok)
-            }
-            5..=8 => {
-                let soft = rng.random_range(1..ms);
-                let ttl = self.granted(key, ms, false, Some(soft));
-                self.set(key, value.clone(), ttl);
-                (format!("set {key} {value} px {ms} soft {soft}"), ok)
-            }
-            9 => {
-                self.used(key);
-                let ttl = self.keys.get(key).map_or(Ttl::default(), |key| key.ttl);
-                self.set(key, value.clone(), ttl);
+            1 => {
+                self.used(place);
+                let kept = self.keys.get(&place).map_or(had, |key| key.ttl);
+                self.set(place, &value, kept);
                 (format!("set {key} {value} keepttl"), ok)
             }
-            10 => {
-                let old = self.used(key).unwrap_or_default();
-                let ttl = self.keys.get(key).map_or(Ttl::default(), |key| key.ttl);
-                let new = old + &value;
-                let len = new.len();
-                self.set(key, new, ttl);
-                (format!("append {key} {value}"), format!(":{len}"))
+            2 => {
+                let new = self.used(place).unwrap_or_default() + &value;
+                let kept = self.keys.get(&place).map_or(had, |key| key.ttl);
+                self.set(place, &new, kept);
+                (format!("append {key} {value}"), format!(":{}", new.len()))
             }
-            11 | 12 => {
-                let slides = rng.random_bool(0.5);
-                let granted = self.granted(key, ms, slides, None);
-                let is_there = self
-                    .keys
-                    .get_mut(key)
-                    .map(|key| key.ttl = granted)
-                    .is_some();
+            3 => {
+                let is_there = self.keys.remove(&place).is_some();
                 if is_there {
-                    self.written(key);
+                    self.fills.remove(&place);
                 }
-                let word = if slides { " sliding" } else { "" };
-                let reply = format!(":{}", i32::from(is_there));
-                (format!("pexpire {key} {ms}{word}"), reply)
+                (format!("del {key}"), integer(is_there))
             }
-            13 => {
-                let had = self
-                    .keys
-                    .get_mut(key)
-                    .map(|key| std::mem::take(&mut key.ttl));
-                let had = had.is_some_and(|ttl| ttl.hard.is_some());
-                if had {
-                    self.written(key);
-                }
-                (format!("persist {key}"), format!(":{}", i32::from(had)))
+            _ => {
+                let (words, ttl) = self.ask(rng, place, true);
+                self.set(place, &value, ttl);
+                (format!("set {key} {value} {words}"), ok)
             }
-            14 | 15 => (format!("get {key}"), bulk(self.used(key).as_deref())),
-            16..=18 => {
-                let lease = rng.random_bool(0.7).then_some(ms);
-                let word = lease.map_or(String::new(), |ms| format!(" lease {ms}"));
-                (format!("getsoft {key}{word}"), self.get_soft(key, lease))
+        }
+    }
+
+    fn change_ttl(&mut self, rng: &mut SmallRng, key: &'static str) -> (String, String) {
+        let place = (self.db, key);
+        let is_there = self.keys.contains_key(&place);
+        if rng.random_bool(0.3) {
+            let had = self.keys.get_mut(&place);
+            let had = had.is_some_and(|key| std::mem::take(&mut key.ttl).hard.is_some());
+            if had {
+                self.written(place);
             }
-            19 => {
-                let is_there = self.keys.remove(key).is_some();
-                if is_there {
-                    self.fills.remove(key);
-                }
-                (format!("del {key}"), format!(":{}", i32::from(is_there)))
-            }
-            20 => {
-                if key == to || !self.keys.contains_key(key) {
-                    return (format!("exists {key}"), self.exists(key));
+            return (format!("persist {key}"), integer(had));
+        }
+        let (words, ttl) = self.ask(rng, place, false);
+        let reads = rng.random_bool(0.4);
+        let condition = ["nx", "xx", "gt", "lt", ""][rng.random_range(0..5)];
+        let allowed = match reads {
+            true => Some(true),
+            false => self.allows(place, ttl, condition),
+        };
+        // It may depend on what is drawn.
+        let (condition, is_allowed) = allowed.map_or(("", true), |truth| (condition, truth));
+        let value = self.keys.get(&place).map(|key| key.value.clone());
+        if is_there && is_allowed {
+            self.keys.get_mut(&place).expect("it is there").ttl = ttl;
+            self.written(place);
+        } else {
+            self.draw = None;
+        }
+        if reads {
+            return (format!("getex {key} {words}"), bulk(value.as_deref()));
+        }
+        let (word, words) = words.split_once(' ').expect("a word and a number");
+        let command = match word {
+            "ex" => "expire",
+            "px" => "pexpire",
+            _ => "pexpireat",
+        };
+        let request = format!("{command} {key} {words} {condition}");
+        (request, integer(is_there && is_allowed))
+    }
+
+    /// Whether a condition of EXPIRE allows a new TTL; none if only the server knows.
+    fn allows(&self, place: Place, new: Ttl, condition: &str) -> Option<bool> {
+        let old = self.keys.get(&place)?.ttl.hard;
+        let longest = new.hard?;
+        let drawn = |draw: &Draw| self.now + draw.shortest;
+        let shortest = self.draw.as_ref().map_or(longest, drawn);
+        let [of_shortest, of_longest] = [shortest, longest].map(|new| match condition {
+            "nx" => old.is_none(),
+            "xx" => old.is_some(),
+            "gt" => old.is_some_and(|old| new > old),
+            "lt" => old.is_none_or(|old| new < old),
+            _ => true,
+        });
+        (of_shortest == of_longest).then_some(of_longest)
+    }
+
+    fn read(&mut self, rng: &mut SmallRng, key: &'static str) -> (String, String) {
+        let place = (self.db, key);
+        if rng.random_bool(0.3) {
+            return (format!("get {key}"), bulk(self.used(place).as_deref()));
+        }
+        let lease = rng.random_bool(0.7).then(|| random_ms(rng));
+        let word = lease.map_or(String::new(), |ms| format!(" lease {ms}"));
+        (format!("getsoft {key}{word}"), self.get_soft(place, lease))
+    }
+
+    /// Gives a key another name, database or copy. What it has goes with it, a copy has no lease;
+    /// only for what has no deadline is the rule of the new place asked.
+    fn move_about(&mut self, rng: &mut SmallRng, key: &'static str) -> (String, String) {
+        let (from, to) = ((self.db, key), KEYS[rng.random_range(0..KEYS.len())]);
+        let db = rng.random_range(0..DBS);
+        let is_there = self.keys.contains_key(&from);
+        match rng.random_range(0..5) {
+            0 | 1 => {
+                let replaces = rng.random_bool(0.5);
+                let word = if replaces { " replace" } else { "" };
+                let request = format!("copy {key} {to} db {db}{word}");
+                if from == (db, to) {
+                    let why = "-ERR source and destination objects are the same";
+                    return (request, why.to_owned());
                 }
                 // Its value is read.
-                self.used(key);
-                let mut copy = self.keys[key].clone();
-                copy.ttl.leased = None;
-                self.keys.insert(to.to_owned(), copy);
-                self.written(to);
-                (format!("copy {key} {to} replace"), ":1".to_owned())
+                self.used(from);
+                let is_copied = is_there && (replaces || !self.keys.contains_key(&(db, to)));
+                if is_copied {
+                    let mut copy = self.keys[&from].clone();
+                    copy.ttl.leased = None;
+                    self.keys.insert((db, to), copy);
+                    self.written((db, to));
+                }
+                (request, integer(is_copied))
             }
-            _ => self.change_rules(rng, ms),
+            2 => {
+                let is_free = !self.keys.contains_key(&(self.db, to));
+                if is_there && is_free {
+                    self.take_to(from, (self.db, to));
+                }
+                let reply = match is_there {
+                    true => integer(is_free),
+                    false => "-ERR no such key".to_owned(),
+                };
+                (format!("renamenx {key} {to}"), reply)
+            }
+            3 => {
+                if is_there && key != to {
+                    self.take_to(from, (self.db, to));
+                }
+                let reply = if is_there { "+OK" } else { "-ERR no such key" };
+                (format!("rename {key} {to}"), reply.to_owned())
+            }
+            _ => {
+                let db = 1 - self.db;
+                let is_moved = is_there && !self.keys.contains_key(&(db, key));
+                if is_moved {
+                    self.take_to(from, (db, key));
+                }
+                (format!("move {key} {db}"), integer(is_moved))
+            }
         }
     }
 
-    fn exists(&self, key: &str) -> String {
-        format!(":{}", i32::from(self.keys.contains_key(key)))
+    fn take_to(&mut self, from: Place, to: Place) {
+        let key = self.keys.remove(&from).expect("it is there");
+        let leased = key.ttl.leased;
+        self.keys.insert(to, key);
+        self.written(to);
+        self.keys.get_mut(&to).expect("it is there").ttl.leased = leased;
     }
 
-    fn change_rules(&mut self, rng: &mut SmallRng, ms: i64) -> (String, String) {
+    fn change_rules(&mut self, rng: &mut SmallRng) -> (String, String) {
         let nth = rng.random_range(0..PREFIXES.len());
         let prefix = PREFIXES[nth];
-        if prefix.is_empty() || rng.random_bool(0.3) {
-            let was_there = self.rules.remove(prefix).is_some();
-            let reply = format!(":{}", i32::from(was_there));
-            return (format!("expiry rule del r{nth}"), reply);
+        let db = rng.random_bool(0.3).then(|| rng.random_range(0..DBS));
+        let name = format!("r{nth}{}", db.map_or(String::new(), |db| format!("of{db}")));
+        if rng.random_bool(0.4) {
+            let was_there = self.rules.remove(&(prefix, db)).is_some();
+            return (format!("expiry rule del {name}"), integer(was_there));
         }
+        let ms = random_ms(rng);
         let mut chance = |ms: i64| rng.random_bool(0.5).then_some(ms);
         let mut rule = Rule {
             min: chance(ms),
             max: chance(2 * ms),
             default: chance(ms + ms / 2),
-            slides: false,
+            ..Rule::default()
         };
+        if rng.random_bool(0.4) {
+            rule.jitter_percent = rng.random_range(1..=100);
+        }
         rule.slides = rng.random_bool(0.3);
         let words = [
+            ("db", db.map(|db| db as i64)),
             ("default", rule.default),
             ("min", rule.min),
             ("max", rule.max),
+            ("jitter", Some(rule.jitter_percent)),
         ];
         let words = words.map(|(word, ms)| ms.map_or(String::new(), |ms| format!(" {word} {ms}")));
         let slides = if rule.slides { " sliding" } else { "" };
-        self.rules.insert(prefix, rule);
+        self.rules.insert((prefix, db), rule);
         let request = format!(
-            "expiry rule set r{nth} prefix {prefix}{}{slides}",
+            "expiry rule set {name} prefix {prefix}{}{slides}",
             words.concat()
         );
         (request, "+OK".to_owned())
     }
 }
 
-#[test]
-fn random_requests_about_every_kind_of_ttl_do_what_the_model_does() {
-    for seed in 0..SEEDS {
-        println!("seed {seed}");
-        let mut rng = SmallRng::seed_from_u64(seed);
-        let (mut sim, mut model) = (Sim::new(), Model::default());
-        for step in 0..STEPS {
-            if rng.random_bool(0.3) {
-                let bits = rng.random_range(1..11);
-                let ms = rng.random_range(0..1_i64 << bits);
-                sim.clock.advance_ms(ms as u64);
-                model.advance(ms);
-                if rng.random_bool(0.5) {
-                    sim.jobs();
-                }
-                continue;
+/// What is in two databases that change places.
+fn swapped<T>(places: BTreeMap<Place, T>) -> BTreeMap<Place, T> {
+    let places = places.into_iter();
+    places.map(|((db, key), of)| ((1 - db, key), of)).collect()
+}
+
+/// A span, short ones as likely as long ones.
+fn random_ms(rng: &mut SmallRng) -> i64 {
+    let bits = rng.random_range(1..12);
+    rng.random_range(1..1_i64 << bits) + 1
+}
+
+/// Asks for the moment of a key's death, whichever its database, as the model has it: Unix ms.
+fn moment_of(sim: &mut Sim, model: &Model, (db, key): Place) -> i64 {
+    sim.expect(&format!("select {db}"), "+OK");
+    let reply = sim.run(&format!("pexpiretime {key}"));
+    sim.expect(&format!("select {}", model.db), "+OK");
+    reply[1..].parse().expect("a number")
+}
+
+/// A snapshot and a restart: no lease outlasts them, and nothing is drawn anew.
+fn restart(sim: &mut Sim, model: &mut Model) {
+    sim.expect("debug reload", "+OK");
+    model.fills.clear();
+    for key in model.keys.values_mut() {
+        key.ttl.leased = None;
+    }
+}
+
+fn follow(seed: u64) {
+    println!("seed {seed}");
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut sim = Sim::saving_on(MemoryDisk::default(), seed);
+    let mut model = Model::default();
+    let mut follower = Follower::of(&mut sim);
+    for step in 0..STEPS {
+        if rng.random_bool(0.3) {
+            let bits = rng.random_range(1..11);
+            let ms = rng.random_range(0..1_i64 << bits);
+            sim.clock.advance_ms(ms as u64);
+            model.advance(ms);
+            if rng.random_bool(0.5) {
+                sim.jobs();
             }
-            let (request, reply) = model.request(&mut rng);
-            assert_eq!(sim.run(&request), reply, "{request}");
-            let key = KEYS[rng.random_range(0..KEYS.len())];
-            let left = model.keys.get(key);
-            let left = left.map_or(-2, |key| key.ttl.hard.map_or(-1, |at| at - model.now));
-            assert_eq!(
-                sim.run(&format!("pttl {key}")),
-                format!(":{left}"),
-                "{request}; {key}"
-            );
-            if step % 100 == 0 {
-                sim.engine.keyspace.check();
-            }
+            continue;
+        }
+        if rng.random_range(0..200) == 0 {
+            restart(&mut sim, &mut model);
+        }
+        let (request, reply) = model.request(&mut rng);
+        assert_eq!(sim.run(&request), reply, "{request}");
+        if let Some(draw) = model.draw.take() {
+            let at = moment_of(&mut sim, &model, draw.place);
+            model.drawn(draw, at - START);
+        }
+        let key = KEYS[rng.random_range(0..KEYS.len())];
+        let place = (rng.random_range(0..DBS), key);
+        let key = model.keys.get(&place);
+        let at = key.map_or(-2, |key| key.ttl.hard.map_or(-1, |at| START + at));
+        let found = moment_of(&mut sim, &model, place);
+        assert_eq!(found, at, "step {step}: {request}; {place:?}");
+        let effects = follower.follow(&mut sim);
+        println!("{request}: {effects:?}");
+        follower.assert_alike(&sim);
+        if step % 100 == 0 {
+            sim.engine.keyspace.check();
         }
     }
+}
+
+#[test]
+fn random_requests_about_every_kind_of_ttl_do_what_the_model_does() {
+    let seeds = std::env::var("SEEDS").map(|text| text.parse().expect("a number"));
+    (0..seeds.unwrap_or(SEEDS)).for_each(follow);
 }

@@ -1,7 +1,9 @@
 //! Rules of expiry: what holds for the deadlines of keys that begin alike.
 
+use std::sync::Arc;
+
 use mayfly::config::Config;
-use mayfly::config::rules::ExpiryRule;
+use mayfly::config::rules::{ExpiryRule, ExpiryRules};
 
 use crate::sim::{START, Sim, TempDir};
 use crate::transcripts::{events_of, notifying};
@@ -83,6 +85,25 @@ fn bounds_are_for_what_a_command_asks_for() {
     sim.script("pexpire k 4000 => :1\npexpire k 9000 gt => :1\npexpire k 9000 gt => :0");
     sim.script("pexpire k -1 => :1\nexists k => :0\nset k v px 100 => +OK");
     sim.script("getex k pxat 5 => $1 v\nexists k => :0");
+}
+
+#[test]
+fn a_ttl_that_comes_along_with_a_key_is_not_asked_for() {
+    let mut sim = Sim::new();
+    sim.script(
+        "expiry rule set r prefix r: default 900 max 1000 jitter 50 sliding => +OK
+        set k v px 5000 => +OK
+        copy k r:c => :1
+        move k 1 => :1
+        select 1 => +OK
+        rename k r:k => +OK
+        +100
+        get r:k => $1 v
+        pttl r:k => :4900
+        select 0 => +OK
+        get r:c => $1 v
+        pttl r:c => :4900",
+    );
 }
 
 #[test]
@@ -186,6 +207,16 @@ fn what_rules_refuse() {
     }
 }
 
+fn rule(line: &str) -> Arc<ExpiryRule> {
+    let words = mayfly::config::split_line(line.as_bytes()).expect("words");
+    Arc::new(ExpiryRule::parse(&words).expect("a rule"))
+}
+
+fn printed(config: &Config) -> Vec<String> {
+    let rules = config.expiry_rules.iter();
+    rules.map(|rule| rule.print()).collect()
+}
+
 #[test]
 fn rules_are_a_setting() {
     let mut sim = Sim::new();
@@ -229,23 +260,16 @@ fn lines_of_a_file_add_up_and_are_written_back() {
         mayfly::config::parse(Some(("f", text.as_bytes())), none(), args, no_include)
     };
     let (config, _) = read(text, &[], &mut no_include).expect("a configuration");
-    let rule = |line: &str| {
-        let words = mayfly::config::split_line(line.as_bytes()).expect("words");
-        ExpiryRule::parse(&words).expect("a rule")
-    };
-    let both = [
-        rule("a PREFIX a: DEFAULT 1000"),
-        rule("b PREFIX \"b \\xff\" SLIDING"),
-    ];
-    assert_eq!(config.expiry_rules, both);
+    let both = ["a PREFIX a: DEFAULT 1000", "b PREFIX \"b \\xff\" SLIDING"];
+    assert_eq!(printed(&config), both);
     let again = config.rewrite(text.as_bytes(), &mut no_include);
     assert_eq!(String::from_utf8_lossy(&again), text);
     let mut other = config.clone();
-    other.expiry_rules.remove(0);
+    other.expiry_rules.remove(b"a");
     let less = other.rewrite(text.as_bytes(), &mut no_include);
     let less = String::from_utf8(less).expect("text");
     assert_eq!(less, "port 7\nexpiry-rule b PREFIX \"b \\xff\" SLIDING\n");
-    other.expiry_rules.clear();
+    other.expiry_rules = ExpiryRules::default();
     let nothing = other.rewrite(text.as_bytes(), &mut no_include);
     let nothing = String::from_utf8(nothing).expect("text");
     assert_eq!(nothing, "port 7\nexpiry-rule \"\"\n");
@@ -254,7 +278,7 @@ fn lines_of_a_file_add_up_and_are_written_back() {
     // The command line replaces what the file says.
     let args = ["--expiry-rule", "c", "PREFIX", "c"].map(str::to_owned);
     let (config, _) = read(text, &args, &mut no_include).expect("a configuration");
-    assert_eq!(config.expiry_rules, [rule("c PREFIX c")]);
+    assert_eq!(printed(&config), ["c PREFIX c"]);
     for (line, why) in [
         ("expiry-rule a PREFIX c", "two rules are called a"),
         ("expiry-rule c PREFIX a:", "two rules have the prefix a:"),
@@ -269,6 +293,28 @@ fn lines_of_a_file_add_up_and_are_written_back() {
     }
 }
 
+/// Each takes as long as the first: it would be minutes if all were looked at for each.
+#[test]
+fn there_may_be_many_rules() {
+    let mut sim = Sim::new();
+    for nth in 0..20_000 {
+        let request = format!("expiry rule set r{nth} prefix {nth}: default {}", 1 + nth);
+        sim.expect(&request, "+OK");
+    }
+    sim.script("set 7:x v => +OK\npttl 7:x => :8\nset 19999:x v => +OK\npttl 19999:x => :20000");
+    let mut no_include = |_: &str| Err(std::io::Error::other("no file"));
+    let text = sim.engine.config.rewrite(b"", &mut no_include);
+    let none = std::iter::empty();
+    let (config, _) = mayfly::config::parse(Some(("f", &text)), none, &[], &mut no_include)
+        .expect("a configuration");
+    assert_eq!(config.expiry_rules, sim.engine.config.expiry_rules);
+    assert!(config.rewrite(&text, &mut no_include) == text);
+    for nth in 0..20_000 {
+        sim.expect(&format!("expiry rule del r{nth}"), ":1");
+    }
+    sim.script("set 7:x v => +OK\npttl 7:x => :-1\nexpiry rule list => *0");
+}
+
 #[test]
 fn a_snapshot_keeps_rules() {
     let dir = TempDir::new();
@@ -276,22 +322,23 @@ fn a_snapshot_keeps_rules() {
     sim.expect("expiry rule set a prefix a: default 1000", "+OK");
     sim.expect("expiry rule set b prefix b: max 9 sliding", "+OK");
     sim.expect("save", "+OK");
-    let config = |sim: &Sim, rules: Vec<ExpiryRule>| Config {
+    let config = |sim: &Sim, rules: ExpiryRules| Config {
         expiry_rules: rules,
         ..sim.engine.config.clone()
     };
-    let empty = config(&sim, Vec::new());
+    let empty = config(&sim, ExpiryRules::default());
     let both = sim.engine.config.expiry_rules.clone();
     let mut other = Sim::with(empty, 2);
     other.engine.load_now().expect("a snapshot");
     assert_eq!(other.engine.config.expiry_rules, both);
     other.script("set a:1 v => +OK\npttl a:1 => :1000");
     // What the configuration says is newer.
-    let mut newer = both[0].clone();
-    newer.default_ms = Some(7);
-    let mut other = Sim::with(config(&sim, vec![newer.clone()]), 2);
+    let mut newer = ExpiryRules::default();
+    newer.add(rule("a PREFIX a: DEFAULT 7")).expect("one");
+    let mut other = Sim::with(config(&sim, newer), 2);
     other.engine.load_now().expect("a snapshot");
-    assert_eq!(other.engine.config.expiry_rules, [newer, both[1].clone()]);
+    let rules = ["a PREFIX a: DEFAULT 7", "b PREFIX b: MAX 9 SLIDING"];
+    assert_eq!(printed(&other.engine.config), rules);
 }
 
 #[test]
@@ -312,17 +359,10 @@ fn a_rule_of_a_database_that_is_not_there_is_left_out() {
     sim.expect("save", "+OK");
     let config = Config {
         databases: 4,
-        expiry_rules: Vec::new(),
+        expiry_rules: ExpiryRules::default(),
         ..sim.engine.config.clone()
     };
     let mut other = Sim::with(config, 2);
     other.engine.load_now().expect("a snapshot");
-    let names: Vec<&[u8]> = other
-        .engine
-        .config
-        .expiry_rules
-        .iter()
-        .map(|r| &*r.name)
-        .collect();
-    assert_eq!(names, [b"b"]);
+    assert_eq!(printed(&other.engine.config), ["b PREFIX b"]);
 }

@@ -137,6 +137,14 @@ fn a_sliding_ttl_moves_with_its_key() {
     }
 }
 
+#[test]
+fn a_copy_is_a_use_and_another_name_is_none() {
+    let mut sim = Sim::new();
+    sim.script("set k v px 1000 sliding=>+OK\n+400\nrename k r=>+OK\npttl r=>:600");
+    sim.script("move r 1=>:1\nselect 1=>+OK\npttl r=>:600\nrenamenx r k=>:1\npttl k=>:600");
+    sim.script("copy k c=>:1\npttl k=>:1000\npttl c=>:1000");
+}
+
 /// A moment further off than the span is no reason to die sooner.
 #[test]
 fn a_use_never_shortens_a_ttl() {

@@ -257,3 +257,22 @@ fn a_copy_has_no_lease_and_swapped_databases_keep_theirs() {
         getsoft k lease 500 => *3 $1 v $5 stale :999",
     );
 }
+
+#[test]
+fn a_lease_goes_with_a_key_that_is_renamed_or_moved() {
+    Sim::new().script(
+        "set k v px 1000 soft 1 => +OK
+        +1
+        getsoft k lease 500 => *3 $1 v $15 stale-and-yours :999
+        getsoft r lease 500 => *3 $-1 $17 missing-and-yours :500
+        rename k r => +OK
+        getsoft r lease 500 => *3 $1 v $5 stale :999
+        getsoft k lease 500 => *3 $-1 $17 missing-and-yours :500
+        move r 1 => :1
+        getsoft r => *3 $-1 $7 missing :-2
+        select 1 => +OK
+        getsoft r lease 500 => *3 $1 v $5 stale :999
+        +500
+        getsoft r lease 500 => *3 $1 v $15 stale-and-yours :499",
+    );
+}

@@ -1,5 +1,6 @@
 //! Rules on the text of the sources that no compiler checks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every module of the crate; each uses only those before it.
@@ -28,6 +29,45 @@ const UNSAFE: [&str; 6] = [
     "store/entry.rs",
     "value/prefetch.rs",
     "value/wide.rs",
+];
+
+/// Modules of a folder that use each other in a circle, so that none can be read without the
+/// others. There should be no more.
+const CIRCLES: [&[&str]; 8] = [
+    &[
+        "command/dispatch",
+        "command/key",
+        "command/member",
+        "command/server",
+        "command/table",
+        "command/transaction",
+    ],
+    &[
+        "config/accepted",
+        "config/read",
+        "config/rules",
+        "config/source",
+    ],
+    &["engine/blocking", "engine/client_memory", "engine/session"],
+    &["script/exchange", "script/sandbox"],
+    &["server/listener", "server/web"],
+    &["store/entry_mut", "store/table"],
+    &[
+        "store/collection",
+        "store/db",
+        "store/deaths",
+        "store/edit",
+        "store/evict",
+        "store/expire",
+        "store/graveyard",
+        "store/keyspace",
+        "store/live",
+        "store/members",
+        "store/preimages",
+        "store/restate",
+        "store/shift",
+    ],
+    &["value/segment", "value/segmented"],
 ];
 
 const LINE_WIDTH: usize = 100;
@@ -123,6 +163,75 @@ fn modules_use_only_those_above_them() {
             let place = ORDER.iter().position(|known| *known == used);
             let is_above = place.is_some_and(|place| place <= own);
             assert!(is_above, "{} uses {used}", path.display());
+        }
+    }
+}
+
+/// Which modules of a folder, as `folder/module`, each of them uses. Their tests do not count.
+fn uses_in_folders() -> BTreeMap<String, BTreeSet<String>> {
+    let src = root().join("src");
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in files_in("src") {
+        let name = path.strip_prefix(&src).expect("it is in src");
+        let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
+        let [folder, module, inner @ ..] = &parts[..] else {
+            continue;
+        };
+        let module = module.trim_end_matches(".rs");
+        if ["mod", "tests"].contains(&module) {
+            continue;
+        }
+        // Of files below a module only its mod.rs has the folder's modules beside it.
+        let is_beside = inner.is_empty() || inner == ["mod.rs"];
+        let code = text.split("#[cfg(test)]\nmod tests").next();
+        let own = uses.entry(format!("{folder}/{module}")).or_default();
+        let code = code.unwrap_or_default().lines();
+        for line in code.filter(|line| !line.trim_start().starts_with("//")) {
+            let here = format!("crate::{folder}::");
+            let beside = if is_beside { "super::" } else { &here };
+            for rest in [&*here, beside]
+                .iter()
+                .flat_map(|by| line.split(by).skip(1))
+            {
+                let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+                let used: String = rest.chars().take_while(is_name).collect();
+                own.insert(format!("{folder}/{used}"));
+            }
+        }
+    }
+    uses
+}
+
+/// All modules that one uses, and those that these use.
+fn reached<'a>(
+    uses: &'a BTreeMap<String, BTreeSet<String>>,
+    from: &'a String,
+) -> BTreeSet<&'a String> {
+    let mut reached = BTreeSet::new();
+    let mut left = vec![from];
+    while let Some(module) = left.pop() {
+        let used = uses.get(module).into_iter().flatten();
+        left.extend(used.filter(|used| reached.insert(*used)));
+    }
+    reached
+}
+
+#[test]
+fn the_modules_of_a_folder_use_each_other_in_known_circles_alone() {
+    let uses = uses_in_folders();
+    let all: BTreeMap<_, _> = uses
+        .keys()
+        .map(|module| (module, reached(&uses, module)))
+        .collect();
+    for (one, reached) in &all {
+        for other in reached.iter().filter(|other| *other != one) {
+            let is_circle = all.get(other).is_some_and(|back| back.contains(one));
+            let is_known = CIRCLES.iter().any(|circle| {
+                [one, other]
+                    .iter()
+                    .all(|name| circle.contains(&name.as_str()))
+            });
+            assert!(!is_circle || is_known, "{one} and {other}");
         }
     }
 }

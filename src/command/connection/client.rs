@@ -8,6 +8,7 @@ use std::fmt::Write;
 use crate::command::connection::{USER, check_name};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
+use crate::command::dispatch::wait::whole_timeout_ms;
 use crate::command::server::introspect;
 use crate::command::table::row::{Handler, *};
 use crate::command::table::table;
@@ -762,16 +763,8 @@ fn client_pause(
         }
         _ => return Err(introspect::wrong_subcommand(args)),
     };
-    let ms = parse_i64(args.get(2)).ok_or(CommandError::text(
-        "ERR timeout is not an integer or out of range",
-    ))?;
-    if ms < 0 {
-        return Err(CommandError::text("ERR timeout is negative"));
-    }
-    if engine.reading.now.0.checked_add(ms).is_none() {
-        return Err(CommandError::text("ERR timeout is out of range"));
-    }
-    engine.pause_for(ms as u64, kind);
+    let ms = whole_timeout_ms(engine, args, 2)?;
+    engine.pause_for(ms, kind);
     caller.reply().ok();
     Ok(())
 }

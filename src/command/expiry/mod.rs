@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::clock::{Reading, UnixMillis};
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
+use crate::command::dispatch::wait::whole_timeout_ms;
 use crate::command::key::expire::{JITTER, SINCE_MAYFLY, SLIDING};
 use crate::command::server::info::expiry_figures;
 use crate::command::server::introspect;
@@ -443,15 +444,10 @@ fn stats(engine: &mut Engine, caller: &mut Caller<'_>, _: Args<'_>) -> Result<()
 fn pause(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let ms = match args.len() {
         2 => None,
-        3 => Some(parse_i64(args.get(2)).ok_or(CommandError::text(
-            "ERR timeout is not an integer or out of range",
-        ))?),
+        3 => Some(whole_timeout_ms(engine, args, 2)?),
         _ => return Err(introspect::wrong_subcommand(args)),
     };
-    if ms.is_some_and(|ms| ms < 0) {
-        return Err(CommandError::text("ERR timeout is negative"));
-    }
-    engine.pause_expiry(ms.map(|ms| ms as u64));
+    engine.pause_expiry(ms);
     caller.reply().ok();
     Ok(())
 }

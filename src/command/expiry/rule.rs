@@ -4,11 +4,13 @@
 //! writes them, and a snapshot keeps them. They are not data and leave no effects: what they do to
 //! a key does.
 
+use std::sync::Arc;
+
 use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
 use crate::command::expiry::database;
 use crate::command::server::introspect;
-use crate::config::rules::{ExpiryRule, check, check_databases};
+use crate::config::rules::ExpiryRule;
 use crate::engine::Engine;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;
@@ -29,57 +31,48 @@ pub fn rule(
     }
 }
 
-/// Puts other rules into effect. They change what is saved, and count as a change.
-fn put(engine: &mut Engine, rules: Vec<ExpiryRule>) -> Result<(), CommandError> {
-    check(&rules).map_err(|why| CommandError::owned(format!("ERR {why}")))?;
-    let before = std::mem::replace(&mut engine.config.expiry_rules, rules);
-    if check_databases(&engine.config).is_err() {
-        engine.config.expiry_rules = before;
-        return Err(CommandError::DbIndexOutOfRange);
-    }
-    engine.keyspace.set_rules(&engine.config.expiry_rules);
-    engine.keyspace.changes.count(1);
-    Ok(())
-}
-
 fn set(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
     let words: Vec<&[u8]> = args.from(3).collect();
-    let rule = ExpiryRule::parse(&words);
-    let rule = rule.map_err(|why| CommandError::owned(format!("ERR {why}")))?;
-    let mut rules = engine.config.expiry_rules.clone();
-    match rules.iter_mut().find(|other| other.name == rule.name) {
-        Some(other) => *other = rule,
-        None => rules.push(rule),
+    let refused = |why: String| CommandError::owned(format!("ERR {why}"));
+    let rule = Arc::new(ExpiryRule::parse(&words).map_err(refused)?);
+    let Engine {
+        config, keyspace, ..
+    } = engine;
+    if rule.db.is_some_and(|db| db >= config.databases) {
+        return Err(CommandError::DbIndexOutOfRange);
     }
-    put(engine, rules)?;
+    let old = config.expiry_rules.put(rule.clone()).map_err(refused)?;
+    old.iter().for_each(|old| keyspace.rules.remove(old));
+    keyspace.rules.insert(rule);
+    // Rules change what is saved.
+    keyspace.changes.count(1);
     caller.reply().ok();
     Ok(())
 }
 
 fn del(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
-    let mut rules = engine.config.expiry_rules.clone();
-    rules.retain(|rule| rule.name != args.get(3));
-    let has_gone = rules.len() < engine.config.expiry_rules.len();
-    if has_gone {
-        put(engine, rules)?;
+    let old = engine.config.expiry_rules.remove(args.get(3));
+    if let Some(old) = &old {
+        engine.keyspace.rules.remove(old);
+        engine.keyspace.changes.count(1);
     }
-    caller.reply().integer(has_gone.into());
+    caller.reply().integer(old.is_some().into());
     Ok(())
 }
 
 fn list(engine: &mut Engine, caller: &mut Caller<'_>) -> Result<(), CommandError> {
     let mut reply = caller.reply();
-    reply.array(engine.config.expiry_rules.len());
-    for rule in &engine.config.expiry_rules {
+    let rules = engine.config.expiry_rules.iter();
+    reply.array(rules.len());
+    for rule in rules {
         reply_rule(&mut reply, Some(rule));
     }
     Ok(())
 }
 
 fn get(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<(), CommandError> {
-    let mut rules = engine.config.expiry_rules.iter();
-    let rule = rules.find(|rule| rule.name == args.get(3));
-    reply_rule(&mut caller.reply(), rule);
+    let rule = engine.config.expiry_rules.get(args.get(3));
+    reply_rule(&mut caller.reply(), rule.map(|rule| &**rule));
     Ok(())
 }
 
@@ -90,7 +83,7 @@ fn test(engine: &mut Engine, caller: &mut Caller<'_>, args: Args<'_>) -> Result<
         _ if args.is(4, "db") => database(engine, args, 5)?,
         _ => return Err(CommandError::Syntax),
     };
-    let rule = engine.keyspace.rules().of(db, args.get(3));
+    let rule = engine.keyspace.rules.of(db, args.get(3));
     reply_rule(&mut caller.reply(), rule);
     Ok(())
 }

@@ -60,17 +60,15 @@ pub(super) fn number_of_keys(args: Args<'_>) -> Result<usize, CommandError> {
     Ok(keys)
 }
 
-/// Runs it; the reply is its value.
+/// Whether it may write, and whether there is memory for that.
 ///
 /// # Errors
-/// Why it may not run, or has failed.
-pub(super) fn run(
+/// Why it may not run.
+fn admit(
     engine: &mut Engine,
     caller: &mut Caller<'_>,
-    args: Args<'_>,
-    body: Body<'_>,
-) -> Result<(), CommandError> {
-    let keys = number_of_keys(args)?;
+    body: &Body<'_>,
+) -> Result<(bool, bool), CommandError> {
     let may_write = body
         .flags
         .is_none_or(|flags| !flags.contains(FunctionFlags::NO_WRITES));
@@ -93,6 +91,21 @@ pub(super) fn run(
              'maxmemory'",
         ));
     }
+    Ok((may_write, has_memory))
+}
+
+/// Runs it; the reply is its value.
+///
+/// # Errors
+/// Why it may not run, or has failed.
+pub(super) fn run(
+    engine: &mut Engine,
+    caller: &mut Caller<'_>,
+    args: Args<'_>,
+    body: Body<'_>,
+) -> Result<(), CommandError> {
+    let keys = number_of_keys(args)?;
+    let (may_write, has_memory) = admit(engine, caller, &body)?;
     // Its arguments may come to lie where something was that is remembered.
     engine.keyspace.forget();
     let mut interpreter = engine.scripts.lend();

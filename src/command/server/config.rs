@@ -19,6 +19,7 @@ use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::collection::Limits;
 use crate::store::entry::Slot;
+use crate::store::rules::Rules;
 use crate::value::Kind;
 use crate::value::glob;
 
@@ -153,6 +154,12 @@ pub fn read_included(path: &str) -> io::Result<Vec<NamedFile>> {
 
 /// Brings the engine in line with all settings: once, at start.
 pub fn apply_all(engine: &mut Engine) {
+    engine.keyspace.rules = Rules::new(&engine.config.expiry_rules);
+    apply(engine);
+}
+
+/// The same but for the rules of expiry, of which there may be many.
+fn apply(engine: &mut Engine) {
     engine.listen_to_changes();
     let effort = engine.config.active_expire_effort;
     engine.jobs.pacer.set_effort(effort as u8);
@@ -169,7 +176,6 @@ pub fn apply_all(engine: &mut Engine) {
     engine.keyspace.eviction.configure(policy, factor, minutes);
     let stream = engine.config.expired_event_stream.clone();
     engine.keyspace.deaths.set_target(stream);
-    engine.keyspace.set_rules(&engine.config.expiry_rules);
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }
 
@@ -222,7 +228,10 @@ fn config_set(
             SetError::Failed(..) => CommandError::owned(error.to_string()),
         });
     }
-    apply_all(engine);
+    if engine.config.expiry_rules != before.expiry_rules {
+        engine.keyspace.rules = Rules::new(&engine.config.expiry_rules);
+    }
+    apply(engine);
     if engine.config.requirepass.is_empty() {
         // A client that was asked for the former password could otherwise never authenticate.
         // Authenticated clients stay so when a password is set or changed.

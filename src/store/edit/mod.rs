@@ -199,6 +199,7 @@ impl Keyspace {
     /// Adds elements, given as their strings, to a collection that is being loaded; false if they
     /// do not fit its type, or if there is no such collection. `deadlines` are those of its
     /// members or fields, one for each, or there are none at all.
+    #[expect(clippy::too_many_lines, reason = "a part for each type")]
     pub fn load_elements(
         &mut self,
         db: usize,
