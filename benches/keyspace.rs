@@ -8,6 +8,7 @@ use mayfly::clock::{Clock, ManualClock, Reading, UnixMillis};
 use mayfly::expiry::{Basis, Deadline, Term};
 use mayfly::store::Keyspace;
 use mayfly::store::db::Ttl;
+use mayfly::store::entry::Slot;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -60,16 +61,15 @@ impl Filled {
         std::array::from_fn(|_| name(from + self.rng.random_range(0..self.keys)))
     }
 
-    /// GETs; the two passes of the look-ahead first, if wanted.
+    /// GETs; the three passes of the look-ahead first, if wanted.
     fn get(&mut self, picks: &[[u8; 16]; BATCH], looks_ahead: bool) -> usize {
         let mut hashes = [0; BATCH];
         if looks_ahead {
             for (hash, key) in hashes.iter_mut().zip(picks) {
                 *hash = self.space.look_ahead(0, key);
             }
-            hashes
-                .iter()
-                .for_each(|&hash| self.space.look_at_entry(0, hash));
+            let entries = hashes.map(|hash| self.space.look_at_entry(0, hash));
+            entries.into_iter().flatten().for_each(Slot::prefetch_rest);
         }
         let mut found = 0;
         for (key, hash) in picks.iter().zip(hashes) {

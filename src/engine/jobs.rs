@@ -209,7 +209,7 @@ impl Engine {
     fn expire_slice(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         let now = self.reading.now;
         self.keyspace.ripen(now);
-        let has_work = self.has_ripe();
+        let has_work = self.collects() && self.has_ripe() || self.has_estates();
         let start_us = self.reading.monotonic_us;
         let elapsed_us = start_us - self.jobs.expired_at_us;
         self.refile_slice(clock, start_us + SLICE_US);
@@ -220,16 +220,35 @@ impl Engine {
             .jobs
             .pacer
             .allow_us(elapsed_us, is_idle, late_ms, lag_max_ms);
-        if !has_work || !self.collects() {
+        if !has_work {
             return;
         }
         let until_us = self.reading.monotonic_us + allowed_us;
         let began_us = self.reading.monotonic_us;
-        let is_unfinished = self.expire_rounds(clock, until_us);
+        let is_unfinished = self.settle_estates(clock, until_us)
+            || self.collects() && self.expire_rounds(clock, until_us);
         let spent_us = self.reading.monotonic_us - began_us;
         self.jobs.expiry_us += spent_us;
         self.note_freed();
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
+    }
+
+    /// Whether members of collections that are gone have to leave their events. While clients are
+    /// paused the stream of these stands still, as all they see; while expiry is, it need not.
+    fn has_estates(&self) -> bool {
+        self.keyspace.graveyard.has_estates() && !self.keyspace.is_frozen
+    }
+
+    /// Has such members leave their events, until none is left or half the time is up; true if all
+    /// of it is.
+    fn settle_estates(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
+        let half_us = self.reading.monotonic_us.midpoint(until_us);
+        while self.has_estates() && self.reading.monotonic_us < half_us {
+            self.keyspace.settle_estates();
+            self.publish_changes();
+            self.reading = clock.read();
+        }
+        self.reading.monotonic_us >= until_us
     }
 
     /// Rounds over both indexes of all active databases in turn, until nothing is ripe or
@@ -387,7 +406,9 @@ impl Engine {
     /// How long the loop may sleep, in ms: until a bucket of the index ends, a pause ends, or
     /// housekeeping has something to look after. None: until something arrives.
     pub fn next_wakeup_ms(&self) -> Option<u64> {
-        let has_work = !self.keyspace.graveyard.is_empty() || self.keyspace.is_shifting();
+        let has_work = !self.keyspace.graveyard.is_empty()
+            || self.has_estates()
+            || self.keyspace.is_shifting();
         if !self.ready.is_empty() || has_work {
             return Some(0);
         }

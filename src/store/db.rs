@@ -292,6 +292,14 @@ impl Db {
         true
     }
 
+    /// Takes the entry out that is found by its hash and a test and is due: nothing is kept for the
+    /// snapshot.
+    pub fn take_dead(&mut self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> Option<Slot> {
+        let slot = self.table.remove_by(hash, is_it)?;
+        self.unfile(&slot);
+        Some(slot)
+    }
+
     /// Takes a key out, entry and all; what the snapshot needs is copied for it.
     pub fn take(&mut self, cut: &mut Cut, hash: u64, key: &[u8]) -> Option<Slot> {
         let slot = self.table.remove(hash, key)?;

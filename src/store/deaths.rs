@@ -3,55 +3,102 @@
 //!
 //! ```text
 //! a key or field is removed because it is due ──> Deaths ──> the end of the command, or round
-//!                                                              ──> XADD to the stream
+//!                                                   ▲          ──> XADD to the stream
+//! a big collection all of whose members are due     │
+//!   ──> Graveyard ──> a few hundred of them at a time
 //! ```
 //!
 //! An entry tells which key, in which database, of which type, when it was due (Unix ms) and how
 //! much later it was removed (ms); of a string its value, up to a number of bytes; of a hash's
-//! field the field. They stand in the order of removal. None is lost while the server runs, unless
-//! the key of the stream is made something else meanwhile, or its last id is the greatest: such
-//! events are counted.
+//! field the field. They stand in the order of removal, but for those of a big collection, which
+//! is removed at once and whose members follow. None is lost while the server runs, unless the key
+//! of the stream is made something else meanwhile, or its last id is the greatest: such events are
+//! counted.
+//!
+//! What removes many keys without being asked for them (a round of expiry, DBSIZE, what a read
+//! passed over) stops when [`Deaths::are_many`]: with values of a mebibyte kept, 20 keys of a round
+//! took 43 ms, and INFO, which removed a thousand of them first, 785. The others stay hidden until
+//! the next round. Of 1,000 dead hashes of 1,000 fields INFO wrote half the fields at once, which
+//! took 314 to 475 ms; now it only has them buried, which takes a few.
 //!
 //! Invariant: nothing is noted while no stream is named.
 
-use std::collections::VecDeque;
+use bytes::Bytes;
 
 use super::change::Event;
-use super::entry::Slot;
+use super::entry::{Slot, ValueRef};
 use super::keyspace::Keyspace;
+use super::members::MEMBERS_PER_STEP;
 use crate::clock::{Reading, UnixMillis};
 use crate::config::ExpiredStream;
 use crate::expiry::{Deadline, expiretime_ms};
-use crate::value::Kind;
 use crate::value::stream::{Exactness, Id, TEXT_MAX, Trim};
+use crate::value::{Kind, Value};
+
+/// So many entries, or bytes in them, are not written between two readings of the clock unless a
+/// command has removed that much by name. As many entries as DBSIZE removes keys take about two ms.
+const ENTRIES_MAX: usize = 4096;
+const BYTES_MAX: usize = 256 * 1024;
 
 /// Something that was removed because it was due.
 struct Death {
     db: usize,
     kind: Kind,
-    key: Vec<u8>,
+    /// The bytes of the key, in [`Pending::strings`]; those of `what` follow.
+    key: (usize, usize),
     deadline: Deadline,
     removed: UnixMillis,
     what: What,
 }
 
-/// What it was.
+/// What it was; an empty string for what is no string.
 enum What {
-    /// A key; if that was a string, the beginning of its value.
-    Key(Vec<u8>),
-    /// A field of a hash or a member of a set.
-    Element(Vec<u8>),
+    /// A key; if that was a string, so many bytes of its value.
+    Key(usize),
+    /// The same of a long value, which is not copied.
+    LongKey(Bytes),
+    /// A field of a hash or a member of a set, of so many bytes.
+    Element(usize),
+}
+
+/// Deaths in order, with their strings one after another.
+#[derive(Default)]
+struct Pending {
+    list: Vec<Death>,
+    strings: Vec<u8>,
+    /// Bytes of long values.
+    long_bytes: usize,
 }
 
 /// What has been removed and stands in no stream yet.
 #[derive(Default)]
 pub struct Deaths {
     target: Option<ExpiredStream>,
-    pending: VecDeque<Death>,
+    pending: Pending,
     /// Entries written since start or CONFIG RESETSTAT.
     pub written: u64,
     /// Events that could not be written.
     pub lost: u64,
+}
+
+impl Pending {
+    fn push(&mut self, key: &[u8], last: &[u8]) -> (usize, usize) {
+        let start = self.strings.len();
+        self.strings.extend_from_slice(key);
+        self.strings.extend_from_slice(last);
+        (start, key.len())
+    }
+
+    /// The key of a death, and its value, field or member.
+    fn strings_of<'a>(&'a self, death: &'a Death) -> (&'a [u8], &'a [u8]) {
+        let (start, len) = death.key;
+        let behind = &self.strings[start + len..];
+        let last = match &death.what {
+            What::Key(len) | What::Element(len) => &behind[..*len],
+            What::LongKey(value) => value,
+        };
+        (&self.strings[start..start + len], last)
+    }
 }
 
 impl Deaths {
@@ -69,7 +116,24 @@ impl Deaths {
     /// Whether something is to be written.
     #[inline(always)]
     pub fn are_pending(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.list.is_empty()
+    }
+
+    /// Whether so much is to be written that no more should be removed before.
+    #[inline]
+    pub(super) fn are_many(&self) -> bool {
+        let Pending {
+            list,
+            strings,
+            long_bytes,
+        } = &self.pending;
+        list.len() >= ENTRIES_MAX || strings.len() + long_bytes >= BYTES_MAX
+    }
+
+    /// The same between two collections of one round.
+    #[inline]
+    pub(super) fn are_a_step(&self) -> bool {
+        self.pending.list.len() >= MEMBERS_PER_STEP || self.are_many()
     }
 
     /// Notes that a key is being removed.
@@ -84,17 +148,29 @@ impl Deaths {
     fn add_key(&mut self, db: usize, slot: &Slot, removed: UnixMillis) {
         let target = self.target.as_ref();
         let most = target.map_or(0, |target| target.value_bytes_max as usize);
-        let value = slot.string().unwrap_or_default();
-        if let Some(deadline) = slot.deadline() {
-            self.pending.push_back(Death {
-                db,
-                kind: slot.kind(),
-                key: slot.key().to_vec(),
-                deadline,
-                removed,
-                what: What::Key(value[..value.len().min(most)].to_vec()),
-            });
-        }
+        let Some(deadline) = slot.deadline() else {
+            return;
+        };
+        let (what, short) = match slot.value() {
+            ValueRef::Boxed(Value::Long(bytes)) if bytes.len() <= most => {
+                self.pending.long_bytes += bytes.len();
+                (What::LongKey(bytes.clone()), [].as_slice())
+            }
+            _ => {
+                let value = slot.string().unwrap_or_default();
+                let kept = &value[..value.len().min(most)];
+                (What::Key(kept.len()), kept)
+            }
+        };
+        let key = self.pending.push(slot.key(), short);
+        self.pending.list.push(Death {
+            db,
+            kind: slot.kind(),
+            key,
+            deadline,
+            removed,
+            what,
+        });
     }
 
     /// Notes that a field or member is being removed.
@@ -106,36 +182,17 @@ impl Deaths {
         removed: UnixMillis,
     ) {
         if self.target.is_some() {
-            self.pending.push_back(Death {
+            let key = self.pending.push(key, element);
+            self.pending.list.push(Death {
                 db,
                 kind,
-                key: key.to_vec(),
+                key,
                 deadline,
                 removed,
-                what: What::Element(element.to_vec()),
+                what: What::Element(element.len()),
             });
         }
     }
-}
-
-/// An entry of the stream, as its fields with their values.
-fn entry_of(death: &Death, reading: &Reading) -> Vec<(&'static str, Vec<u8>)> {
-    let deadline = expiretime_ms(death.deadline, reading).to_string();
-    let lag = death.removed.since(death.deadline.0).to_string();
-    let (kind, last) = match &death.what {
-        What::Key(value) => ("key", ("value", value)),
-        What::Element(field) if death.kind == Kind::Hash => ("field", ("field", field)),
-        What::Element(member) => ("member", ("member", member)),
-    };
-    vec![
-        ("key", death.key.clone()),
-        ("db", death.db.to_string().into()),
-        ("kind", kind.into()),
-        ("type", death.kind.name().into()),
-        ("deadline", deadline.into()),
-        ("lag", lag.into()),
-        (last.0, last.1.clone()),
-    ]
 }
 
 impl Keyspace {
@@ -143,21 +200,60 @@ impl Keyspace {
     #[inline]
     pub fn write_deaths(&mut self, reading: &Reading) {
         // To write may settle a dead stream, which is one more.
-        while let Some(death) = self.deaths.pending.pop_front() {
-            self.write_death(&death, reading);
+        while self.deaths.are_pending() {
+            let pending = std::mem::take(&mut self.deaths.pending);
+            if let Some(target) = self.deaths.target.clone() {
+                for death in &pending.list {
+                    self.write_death(&target, death, pending.strings_of(death), reading);
+                }
+            }
         }
     }
 
-    fn write_death(&mut self, death: &Death, reading: &Reading) {
-        let Some(target) = self.deaths.target.clone() else {
-            return;
+    /// Notes the next members of the big collections that were removed because all of them are due;
+    /// false if there are none.
+    pub fn settle_estates(&mut self) -> bool {
+        let Keyspace {
+            graveyard, deaths, ..
+        } = self;
+        graveyard.settle_estate(MEMBERS_PER_STEP, |owner, member, deadline| {
+            let what = (owner.kind, &*owner.key, member);
+            deaths.note_element(owner.db, what, deadline, owner.removed);
+        })
+    }
+
+    fn write_death(
+        &mut self,
+        target: &ExpiredStream,
+        death: &Death,
+        (key, last): (&[u8], &[u8]),
+        reading: &Reading,
+    ) {
+        let (kind, name) = match &death.what {
+            What::Key(_) | What::LongKey(_) => ("key", "value"),
+            What::Element(_) if death.kind == Kind::Hash => ("field", "field"),
+            What::Element(_) => ("member", "member"),
         };
-        let entry = entry_of(death, reading);
-        let strings: Vec<&[u8]> = entry
-            .iter()
-            .flat_map(|(name, value)| [name.as_bytes(), value])
-            .collect();
-        let id = self.append(&target, &strings, reading);
+        let [mut db, mut deadline, mut lag] = [itoa::Buffer::new(); 3];
+        let strings: [&[u8]; 14] = [
+            b"key",
+            key,
+            b"db",
+            db.format(death.db).as_bytes(),
+            b"kind",
+            kind.as_bytes(),
+            b"type",
+            death.kind.name().as_bytes(),
+            b"deadline",
+            deadline
+                .format(expiretime_ms(death.deadline, reading))
+                .as_bytes(),
+            b"lag",
+            lag.format(death.removed.since(death.deadline.0)).as_bytes(),
+            name.as_bytes(),
+            last,
+        ];
+        let id = self.append(target, &strings, reading);
         let Some((id, trimmed_to)) = id else {
             self.deaths.lost += 1;
             return;

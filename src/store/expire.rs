@@ -174,12 +174,9 @@ impl Keyspace {
             db,
             is_reported: false,
         };
-        // Of many members that each leave an event some are removed at a time.
-        let is_piecemeal = losses.deaths.are_kept()
-            && len_of(&slot).is_some_and(|members| members > MEMBERS_PER_STEP);
         let mut is_dead = members::is_dead(&slot, now);
         let mut is_over = true;
-        if members::may_be_due(&slot, now) && (!is_dead || is_piecemeal) {
+        if members::may_be_due(&slot, now) && !is_dead {
             Db::preserve(cut, number, &slot);
             let kind = slot.kind();
             let event = members::words_of(kind).expired;
@@ -197,10 +194,13 @@ impl Keyspace {
         }
         if is_dead {
             // As of a dead key, a snapshot needs nothing of it.
-            dbs[db].remove_by(None, graveyard, hash, is_it, |slot| {
-                cut.count_unkept(number, slot);
-                losses.collection(slot);
-            });
+            if let Some(slot) = dbs[db].take_dead(hash, is_it) {
+                cut.count_unkept(number, &slot);
+                match losses.collection(&slot) {
+                    Some(owner) => graveyard.bury_estate(slot, owner),
+                    None => graveyard.bury_entry(slot),
+                }
+            }
         } else if is_over {
             dbs[db].file_members(hash, item);
         }
@@ -236,6 +236,10 @@ impl Keyspace {
             }
             let at = (reading.now, Removal::Lazy);
             for noted in noted.drain(..) {
+                // Of what leaves very much to write the rest stays hidden, for the next round.
+                if self.deaths.are_many() {
+                    continue;
+                }
                 let (db, found) = (usize::from(noted.db), (noted.item, noted.hash));
                 match noted.what {
                     Filed::Members => self.expire_members(db, found, at),
@@ -283,7 +287,7 @@ impl Keyspace {
         }
         let mut drawn = Vec::new();
         let mut left = limit;
-        while left > 0 {
+        while left > 0 && !self.deaths.are_many() {
             drawn.clear();
             self.dbs[db]
                 .index
@@ -298,6 +302,9 @@ impl Keyspace {
             drawn.clear();
             self.dbs[db].index.draw_current(left, &mut drawn);
             for &found in &drawn {
+                if self.deaths.are_many() {
+                    break;
+                }
                 self.expire_item(db, found, (reading.now, Removal::Active));
             }
             left -= drawn.len();
@@ -322,6 +329,9 @@ impl Keyspace {
         index.draw_current(limit, &mut drawn);
         self.fetch(db, &drawn);
         for &(item, hash) in &drawn {
+            if self.deaths.are_many() {
+                break;
+            }
             let is_it = |slot: &Slot| members::is_filed_at(slot, item);
             let slot = self.dbs[db].table.find_by(hash, is_it);
             if slot.is_some_and(|slot| members::is_dead(slot, reading.now)) {
@@ -353,6 +363,9 @@ impl Keyspace {
         let mut round = Round::default();
         self.fetch(db, drawn);
         for &(item, hash) in drawn {
+            if self.deaths.are_many() {
+                break;
+            }
             if self.expire_item(db, (item, hash), (reading.now, Removal::Active)) {
                 round.removed += 1;
             } else {
@@ -378,7 +391,7 @@ impl Keyspace {
         drawn.clear();
         self.dbs[db].index.draw_ripe(&mut self.rng, ripe, drawn);
         let mut round = self.settle(db, reading, drawn);
-        if audit > 0 {
+        if audit > 0 && !self.deaths.are_many() {
             drawn.clear();
             self.dbs[db].index.draw_all(&mut self.rng, audit, drawn);
             for &found in drawn.iter() {
@@ -404,6 +417,9 @@ impl Keyspace {
         self.dbs[db].members.draw_ripe(&mut self.rng, ripe, drawn);
         self.fetch(db, drawn);
         for &(item, hash) in drawn.iter() {
+            if self.deaths.are_a_step() {
+                break;
+            }
             self.expire_members(db, (item, hash), (reading.now, Removal::Active));
         }
     }

@@ -2,14 +2,38 @@
 //!
 //! Freeing a database of millions of keys, or a collection of millions of elements, at once would
 //! hold everybody up; here both are freed in steps, between other work.
+//!
+//! A big collection that died with all its members waits here as well while each of these is still
+//! to leave an event (`deaths`). That is no work of digging: it is done by expiry.
 
 use std::collections::VecDeque;
 
 use super::db::Db;
 use super::entry::Slot;
+use super::members;
 use super::table::Table;
+use crate::clock::UnixMillis;
+use crate::expiry::Deadline;
 use crate::expiry::index::Remains;
-use crate::value::Value;
+use crate::value::{Kind, Value};
+
+/// Whose members have died all together.
+pub struct Owner {
+    /// The database.
+    pub db: usize,
+    /// The type.
+    pub kind: Kind,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// When they were removed; all of them were due then.
+    pub removed: UnixMillis,
+}
+
+/// A collection whose members are still to be told of.
+struct Estate {
+    owner: Owner,
+    value: Box<Value>,
+}
 
 /// What waits to be freed.
 #[derive(Default)]
@@ -23,6 +47,7 @@ pub struct Graveyard {
     )]
     values: Vec<Box<Value>>,
     open: Vec<Slot>,
+    estates: VecDeque<Estate>,
     freed: u64,
     bytes: usize,
 }
@@ -58,10 +83,46 @@ impl Graveyard {
         }
     }
 
+    /// Takes the entry of a collection out of use whose members are to be told of before.
+    pub fn bury_estate(&mut self, mut slot: Slot, owner: Owner) {
+        if let Some(value) = slot.take_collection() {
+            self.bytes += value.allocated_bytes();
+            self.estates.push_back(Estate { owner, value });
+        }
+    }
+
+    /// Whether members are to be told of.
+    #[inline]
+    pub fn has_estates(&self) -> bool {
+        !self.estates.is_empty()
+    }
+
+    /// Removes about `limit` members of the first collection whose members are to be told of, and
+    /// tells `heir`; false if there is none.
+    pub fn settle_estate(
+        &mut self,
+        limit: usize,
+        mut heir: impl FnMut(&Owner, &[u8], Deadline),
+    ) -> bool {
+        let Some(Estate { owner, value }) = self.estates.front_mut() else {
+            return false;
+        };
+        let before = value.allocated_bytes();
+        let gone = |member: &[u8], deadline| heir(owner, member, deadline);
+        let is_over = members::expire_value(value, owner.removed, limit, gone);
+        self.bytes -= before;
+        self.bytes += value.allocated_bytes();
+        if is_over && let Some(estate) = self.estates.pop_front() {
+            self.bytes -= estate.value.allocated_bytes();
+            self.bury_value(estate.value);
+        }
+        true
+    }
+
     /// Entries and collections still to be freed.
     pub fn pending(&self) -> usize {
         let entries = self.tables.iter().map(Table::len).sum::<usize>();
-        entries + self.open.len() + self.values.len()
+        entries + self.open.len() + self.values.len() + self.estates.len()
     }
 
     /// Collections to be freed, without those of buried databases.
@@ -85,7 +146,7 @@ impl Graveyard {
         self.freed
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there is nothing to dig.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
             && self.open.is_empty()
@@ -137,7 +198,9 @@ impl Graveyard {
     pub fn check(&self) {
         let tables = self.tables.iter();
         let tables = tables.map(|table| table.allocated_bytes() + table.counted_bytes());
-        let values = self.values.iter().map(|value| value.allocated_bytes());
+        let estates = self.estates.iter().map(|estate| &estate.value);
+        let values = self.values.iter().chain(estates);
+        let values = values.map(|value| value.allocated_bytes());
         let open = self.open.iter().map(Slot::allocated_bytes);
         let indexes = self.indexes.iter().map(Remains::allocated_bytes);
         let bytes = tables.chain(values).chain(open).chain(indexes);

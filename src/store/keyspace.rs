@@ -28,6 +28,7 @@ use crate::config::{BULK_BYTES_MAX, Config};
 use crate::expiry::Term;
 use crate::value::Value;
 use crate::value::placement::{Ahead, Placement};
+use crate::value::prefetch::prefetch;
 use crate::value::segmented::Segmented;
 
 /// Counters of what happened to keys.
@@ -244,10 +245,12 @@ impl Keyspace {
         hash
     }
 
-    /// Look-ahead, pass 2: asks for the entry.
+    /// Look-ahead, pass 2: asks for the beginning of what is probably the entry.
     #[inline]
-    pub fn look_at_entry(&self, db: usize, hash: u64) {
-        self.dbs[db].table.prefetch_entry(hash);
+    pub fn look_at_entry(&self, db: usize, hash: u64) -> Option<&Slot> {
+        let slot = self.dbs[db].table.find_by(hash, |_| true)?;
+        prefetch(slot.address());
+        Some(slot)
     }
 
     /// For passes 3 and 4 of a look-ahead, which are those of [`Segmented`]: the big set or hash

@@ -25,6 +25,7 @@ use super::deaths::Deaths;
 use super::effect::Effects;
 use super::entry::{NewValue, Slot, ValueRef};
 use super::entry_mut::EntryMut;
+use super::graveyard::Owner;
 use super::lag::{Lags, Removal};
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
@@ -269,15 +270,7 @@ pub fn expire(
     mut gone: impl FnMut(&[u8], Deadline),
 ) -> bool {
     if let Some(value) = slot.value_mut() {
-        return match value {
-            Value::Hash(members) | Value::Set(members) => members.expire(now, limit, gone),
-            Value::Zset(zset) if limit == usize::MAX => {
-                zset.purge(now, gone);
-                true
-            }
-            Value::Zset(zset) => zset.expire(now, limit / ZSET_SHARE, gone),
-            _ => true,
-        };
+        return expire_value(value, now, limit, gone);
     }
     let (filed, form) = (filed(slot), slot.form());
     let strings = strings_of(slot.kind());
@@ -289,6 +282,24 @@ pub fn expire(
         set_filed(slot, filed);
     }
     true
+}
+
+/// The same of a big collection.
+pub fn expire_value(
+    value: &mut Value,
+    now: UnixMillis,
+    limit: usize,
+    gone: impl FnMut(&[u8], Deadline),
+) -> bool {
+    match value {
+        Value::Hash(members) | Value::Set(members) => members.expire(now, limit, gone),
+        Value::Zset(zset) if limit == usize::MAX => {
+            zset.purge(now, gone);
+            true
+        }
+        Value::Zset(zset) => zset.expire(now, limit / ZSET_SHARE, gone),
+        _ => true,
+    }
 }
 
 /// Where dead members are counted and reported, one event for all of a collection.
@@ -330,17 +341,18 @@ impl Losses<'_> {
         self.report(words.expired, key);
     }
 
-    /// A collection of dead members was removed. All of them count as late as the first.
-    pub fn collection(&mut self, slot: &Slot) {
-        let Some(all) = deadlines_of(slot) else {
-            return;
-        };
-        let members = all.count() as u64;
-        *self.expired += members;
+    /// A collection of dead members was removed. All of them count as late as the first. If they
+    /// are to leave more events than are written at a time, it is whose they are.
+    pub fn collection(&mut self, slot: &Slot) -> Option<Owner> {
+        let all = deadlines_of(slot)?;
+        let members = all.count();
+        *self.expired += members as u64;
         if let Some(first) = all.soonest() {
-            self.lag.add(self.removal, self.now, first.0, members);
+            self.lag
+                .add(self.removal, self.now, first.0, members as u64);
         }
-        if self.deaths.are_kept() {
+        let is_estate = self.deaths.are_kept() && slot.is_big() && members > MEMBERS_PER_STEP;
+        if self.deaths.are_kept() && !is_estate {
             for_each_element(slot, |strings, deadline| {
                 if let Some(deadline) = deadline {
                     let what = (slot.kind(), slot.key(), strings[0].as_bytes());
@@ -351,6 +363,12 @@ impl Losses<'_> {
         self.report(words_of(slot.kind()).expired, slot.key());
         self.effects.delete(self.db, slot.key());
         self.changes.record(self.db as u16, Event::DEL, slot.key());
+        is_estate.then(|| Owner {
+            db: self.db,
+            kind: slot.kind(),
+            key: slot.key().into(),
+            removed: self.now,
+        })
     }
 
     fn report(&mut self, event: Event, key: &[u8]) {

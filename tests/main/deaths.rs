@@ -223,3 +223,150 @@ fn members_leave_entries_as_fields_do() {
     assert_eq!(found, expected);
     sim.engine.keyspace.check();
 }
+
+/// A big collection of which all is due is gone at once, though its members leave their entries one
+/// after another: what a command writes there takes its place.
+#[test]
+fn a_write_over_a_big_dead_hash_replaces_it() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream deaths => +OK\nexpiry pause => +OK");
+    for (key, write, reply) in [
+        ("a", "set a v", "+OK"),
+        ("b", "hset b x 1", ":1"),
+        ("c", "rename w c", "+OK"),
+        ("d", "sadd d m", ":1"),
+        ("e", "copy w e replace", ":1"),
+        ("f", "sunionstore f s", ":1"),
+        ("g", "copy w g", ":1"),
+    ] {
+        sim.script("set w v => +OK\nsadd s x => :1");
+        for i in 0..2_000 {
+            sim.run(&format!("hsetex {key} px 1000 fields 1 f{i} v"));
+        }
+        sim.script("+1001");
+        sim.expect(write, reply);
+        sim.engine.keyspace.check();
+        sim.expect(&format!("del {key} s"), ":2");
+        sim.expect(&format!("exists {key}"), ":0");
+    }
+    // Although expiry is paused, for they are no longer there.
+    sim.advance(10);
+    sim.expect("xlen deaths", ":14000");
+    sim.engine.keyspace.check();
+}
+
+/// Longer than a slice may take, so that each does one step.
+const STEP_US: u64 = 600;
+
+/// How many entries the jobs wrote at most in one slice that was over after its first step, until
+/// there were so many.
+fn most_per_slice(sim: &mut Sim, entries: u64) -> u64 {
+    sim.clock.cost_us = STEP_US;
+    let mut most = 0;
+    let mut slices = 0;
+    while sim.engine.keyspace.deaths.written < entries {
+        let before = sim.engine.keyspace.deaths.written;
+        sim.jobs();
+        most = most.max(sim.engine.keyspace.deaths.written - before);
+        slices += 1;
+        assert!(slices < 10 * entries, "no end");
+    }
+    sim.clock.cost_us = 0;
+    assert_eq!(sim.engine.keyspace.deaths.written, entries);
+    assert_eq!(sim.engine.keyspace.deaths.lost, 0);
+    sim.engine.keyspace.check();
+    most
+}
+
+#[test]
+fn what_keys_leave_is_written_within_the_slice() {
+    for limit in ["", " MAXLEN 1000"] {
+        let mut sim = Sim::new();
+        let setting = format!("expired-event-stream \"deaths{limit}\"");
+        sim.expect(&format!("config set {setting}"), "+OK");
+        for i in 0..10_000 {
+            sim.run(&format!("set k{i} v px 1000"));
+        }
+        sim.clock.advance_ms(1020);
+        let most = most_per_slice(&mut sim, 10_000);
+        assert!(most <= 20, "{most} entries in a slice");
+    }
+}
+
+/// Long values are what a slice has time for one of.
+#[test]
+fn kept_values_bound_how_many_keys_go_at_a_time() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream \"deaths VALUE 1048576\" => +OK");
+    let value = vec![b'v'; 300_000];
+    for i in 0..200 {
+        sim.ask(&[b"set", format!("k{i}").as_bytes(), &value, b"px", b"1000"]);
+    }
+    sim.clock.advance_ms(1020);
+    // Nor does a count of keys remove more, nor what has met many of them.
+    let keys: Vec<String> = (0..200).map(|i| format!("k{i}")).collect();
+    sim.expect("dbsize", ":0");
+    sim.run(&format!("mget {}", keys.join(" ")));
+    sim.run("info keyspace");
+    let met = sim.engine.keyspace.deaths.written;
+    assert!((1..=9).contains(&met), "{met} entries of commands");
+    assert_eq!(most_per_slice(&mut sim, 200), 1);
+    sim.expect("dbsize", ":1");
+    let kept = sim.run("xrevrange deaths + - count 1");
+    assert!(kept.contains(&format!("$300000 {}", "v".repeat(300_000))));
+}
+
+#[test]
+fn what_members_leave_is_written_within_the_slice() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream deaths => +OK");
+    for hash in 0..6 {
+        for i in 0..3_000 {
+            sim.run(&format!("hsetex h{hash} px 1000 fields 1 f{i} v"));
+        }
+        for i in 0..300 {
+            sim.run(&format!("hsetex s{hash} px 1000 fields 1 f{i} v"));
+        }
+    }
+    sim.run("hset h0 stays v");
+    for i in 0..2_000 {
+        sim.run(&format!("zadd z {i} m{i}"));
+        sim.run(&format!("zpexpire z 1000 members 1 m{i}"));
+    }
+    sim.clock.advance_ms(1020);
+    let most = most_per_slice(&mut sim, 6 * 3_300 + 2_000);
+    assert!(most <= 2 * 512, "{most} entries in a slice");
+    sim.script("dbsize => :2\nhlen h0 => :1");
+}
+
+/// All of it is removed at once, but INFO does not wait for what that leaves.
+#[test]
+fn a_count_does_not_wait_for_the_entries_of_dead_collections() {
+    let mut sim = Sim::new();
+    sim.expect("config set expired-event-stream deaths", "+OK");
+    for hash in 0..30 {
+        for i in 0..1_000 {
+            sim.run(&format!("hsetex h{hash} px 1000 fields 1 f{i} v"));
+        }
+    }
+    sim.clock.advance_ms(1020);
+    sim.expect("dbsize", ":0");
+    assert_eq!(sim.engine.keyspace.deaths.written, 0);
+    let most = most_per_slice(&mut sim, 30_000);
+    // A step ends with the segment in which it has looked at so many.
+    assert!(most <= 2 * 512, "{most} entries in a slice");
+    sim.expect("xlen deaths", ":30000");
+}
+
+/// Nothing of it is in the table any more, but it is told of before the server ends.
+#[test]
+fn what_a_dead_hash_leaves_is_saved_at_the_end() {
+    let dir = TempDir::new();
+    let mut sim = Sim::saving_in(&dir, 1);
+    sim.script("config set expired-event-stream deaths => +OK\nexpiry pause => +OK");
+    for i in 0..5_000 {
+        sim.run(&format!("hsetex h px 1000 fields 1 f{i} v"));
+    }
+    sim.script("+1001\nexists h => :0\nshutdown save =>");
+    assert_eq!(sim.engine.keyspace.deaths.written, 5_000);
+}

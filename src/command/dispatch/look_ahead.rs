@@ -4,6 +4,11 @@
 //! is a hint: a wrong guess costs time, never correctness. Names and keys that follow each other
 //! are looked up and hashed once.
 //!
+//! How many lines an entry has is known when its first is there, which a pass of its own waits for.
+//! A GET of a value of 100 bytes took 365 ns of processor time without that pass and takes 234, one
+//! of 32 bytes of a sliding key, whose entry has two lines, 251 and 229; an entry of one line costs
+//! 3 % more.
+//!
 //! Then the first members or fields of those commands that have one are hashed, their segments and
 //! their records asked for, and the hashes kept for the commands; in a set or hash of a million
 //! that takes a fifth to a quarter from SADD, HSET and HGET in pipelines of 64, and as much from
@@ -16,14 +21,15 @@ use crate::command::table::row::{MEMBER_AT, flag};
 use crate::command::table::table;
 use crate::engine::Engine;
 use crate::engine::session::SessionKey;
+use crate::store::entry::Slot;
 use crate::value::segmented::Segmented;
 
 /// Keys, members and fields that are longer, in bytes, are not looked at ahead: hashing them takes
 /// longer than the misses do, and the batch that waits for that could be of any length.
 const LOOKED_AT_BYTES_MAX: usize = 1024;
 
-/// The look-ahead passes over a batch: two over the first keys, one over the first members of those
-/// commands that have one.
+/// The look-ahead passes over a batch: three over the first keys, two over the first members of
+/// those commands that have one.
 pub(super) fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
     let Engine {
         sessions, keyspace, ..
@@ -63,16 +69,17 @@ pub(super) fn look_ahead(engine: &mut Engine, batch: &[(SessionKey, usize)]) {
             }
         }
     }
+    let mut entries: [Option<&Slot>; BATCH_MAX] = [None; BATCH_MAX];
+    let mut free = entries.iter_mut();
     for &(key, count) in batch {
         let session = &mut sessions[key];
         let db = session.db;
         let (requests, _, _) = session.input.upcoming(count);
-        for request in requests {
-            if let Some(hash) = request.hash {
-                keyspace.look_at_entry(db, hash);
-            }
+        for (hash, entry) in requests.iter().filter_map(|r| r.hash).zip(&mut free) {
+            *entry = keyspace.look_at_entry(db, hash);
         }
     }
+    entries.into_iter().flatten().for_each(Slot::prefetch_rest);
     if has_members {
         look_at_members(engine, batch);
     }

@@ -182,6 +182,10 @@ fn save_for_shutdown(engine: &mut Server, wants_save: bool) -> bool {
         return true;
     }
     log::info!("Saving the final snapshot before exiting.");
+    // What has died must not go untold.
+    while engine.keyspace.settle_estates() {
+        engine.publish_changes();
+    }
     engine.save_now().is_ok()
 }
 

@@ -240,8 +240,14 @@ impl Links {
                 None => break,
             }
         }
-        let kept = self.blocks.split_off(whole);
-        let mut blocks = std::mem::replace(&mut self.blocks, kept);
+        // Few are moved: those that go, of a stream that is trimmed with every addition, or those
+        // that stay, of one that is cut down, and which must not keep the room of all.
+        let mut blocks: VecDeque<BlockLink> = if whole < self.blocks.len() / 2 {
+            self.blocks.drain(..whole).collect()
+        } else {
+            let kept = self.blocks.split_off(whole);
+            std::mem::replace(&mut self.blocks, kept)
+        };
         self.bytes -= bytes;
         self.len -= len;
         if left > 0 {
