@@ -651,9 +651,14 @@ impl Live<'_> {
         }
         let is_span = asked.basis == Basis::Relative;
         let slides = slides && asked.sliding_ms.is_none() && asked.soft.is_none();
-        if slides || is_span && asked.sliding_ms.is_some() {
-            term.sliding_ms = Some((span_ms as u64).min(SLIDING_MS_MAX));
-        }
+        term.sliding_ms = if slides || is_span && asked.sliding_ms.is_some() {
+            Some((span_ms as u64).min(SLIDING_MS_MAX))
+        } else {
+            // A span that was asked for beside a moment.
+            asked
+                .sliding_ms
+                .map(|ms| (ms as i64).clamp(min_ms, max_ms) as u64)
+        };
         term
     }
 

@@ -73,12 +73,6 @@ struct Rule {
     slides: bool,
 }
 
-impl Rule {
-    fn is_boundless(&self) -> bool {
-        self.min.is_none() && self.max.is_none()
-    }
-}
-
 #[derive(Default)]
 struct Model {
     now: i64,
@@ -130,6 +124,10 @@ impl Model {
         let longest = longest.min(rule.max.unwrap_or(i64::MAX));
         let shortest = longest - longest * ask.jitter_percent / 100;
         let shortest = shortest.max(rule.min.unwrap_or(1));
+        ask.sliding_ms = ask.sliding_ms.map(|ms| {
+            let ms = ms.max(rule.min.unwrap_or(1));
+            ms.min(rule.max.unwrap_or(i64::MAX))
+        });
         self.draw = (shortest < longest).then_some(Draw {
             place,
             ask,
@@ -271,7 +269,7 @@ impl Model {
                 ask.slides = true;
                 words += " sliding";
             }
-            0 if self.rule(place).is_boundless() => {
+            0 => {
                 let ms = random_ms(rng);
                 (ask.slides, ask.sliding_ms) = (true, Some(ms));
                 words += &format!(" sliding {ms}");

@@ -87,6 +87,22 @@ fn bounds_are_for_what_a_command_asks_for() {
     sim.script("getex k pxat 5 => $1 v\nexists k => :0");
 }
 
+/// A span that is asked for beside a moment is a TTL as any other.
+#[test]
+fn bounds_are_for_sliding_spans_too() {
+    for (span, ms) in [(60_000, 5_000), (10, 1_000), (3_000, 3_000)] {
+        let mut sim = Sim::new();
+        sim.script("expiry rule set r prefix k min 1000 max 5000 => +OK");
+        sim.run(&format!("set k v pxat {} sliding {span}", START + 4_000));
+        sim.expect("pttl k", ":4000");
+        sim.expect("get k", "$1 v");
+        sim.expect("pttl k", &format!(":{}", ms.max(4_000)));
+        sim.clock.advance_ms(3_500);
+        sim.run("get k");
+        sim.expect("pttl k", &format!(":{}", ms.max(500)));
+    }
+}
+
 #[test]
 fn a_ttl_that_comes_along_with_a_key_is_not_asked_for() {
     let mut sim = Sim::new();
