@@ -612,10 +612,10 @@ impl Live<'_> {
     /// has it die at a random moment up to that much sooner. The key's rule, if it has one, bounds
     /// the span, and says by how much it is jittered and whether it slides if the command does not.
     /// A deadline that has come is one of now.
-    pub fn term(&mut self, key: &[u8], asked: Term, jitter_percent: u8) -> Term {
+    pub fn term(&mut self, key: &[u8], asked: Term, jitter_percent: Option<u8>) -> Term {
         let asked_ms = asked.deadline.0.since(self.reading.now);
         let rule = self.space.rules.of(self.db, key);
-        let is_plain = jitter_percent == 0 && asked.sliding_ms.is_none() && rule.is_none();
+        let is_plain = jitter_percent.is_none() && asked.sliding_ms.is_none() && rule.is_none();
         if asked_ms <= 0 {
             // How late it is removed counts from now, not from when it is said to have died.
             return Term::new(Deadline(self.reading.now), asked.basis);
@@ -628,10 +628,8 @@ impl Live<'_> {
             .and_then(|rule| rule.max_ms)
             .map_or(i64::MAX, |ms| ms as i64);
         let slides = rule.is_some_and(|rule| rule.slides);
-        let percent = match (jitter_percent, rule) {
-            (0, Some(rule)) => rule.jitter_percent,
-            (percent, _) => percent,
-        };
+        let percent = jitter_percent.or(rule.map(|rule| rule.jitter_percent));
+        let percent = percent.unwrap_or(0);
         let mut span_ms = asked_ms.clamp(min_ms, max_ms);
         let most = (i128::from(span_ms) * i128::from(percent) / 100) as i64;
         let most = most.min(span_ms - min_ms);
@@ -666,7 +664,7 @@ impl Live<'_> {
     fn default_term(&mut self, key: &[u8]) -> Option<Term> {
         let ms = self.space.rules.of(self.db, key)?.default_ms?;
         let deadline = Deadline(self.reading.now.plus(ms as i64));
-        let term = self.term(key, Term::new(deadline, Basis::Relative), 0);
+        let term = self.term(key, Term::new(deadline, Basis::Relative), None);
         if self.is_followed() || self.space.changes.is_heard(Event::EXPIRE) {
             self.space.given.push((self.db, key.to_vec()));
         }

@@ -104,6 +104,20 @@ fn bounds_are_for_sliding_spans_too() {
 }
 
 #[test]
+fn jitter_that_is_asked_for_is_not_that_of_the_rule() {
+    let mut sim = Sim::new();
+    sim.script(
+        "
+        expiry rule set r prefix k jitter 90 => +OK
+        set k v ex 100000 jitter 0 => +OK
+        pttl k => :100000000
+        expire k 200000 jitter 0 => :1
+        pttl k => :200000000
+        ",
+    );
+}
+
+#[test]
 fn a_ttl_that_comes_along_with_a_key_is_not_asked_for() {
     let mut sim = Sim::new();
     sim.script(

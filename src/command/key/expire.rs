@@ -233,7 +233,7 @@ enum Sliding<'a> {
 }
 
 /// Terms that a command asks for, and the percentage of jitter.
-pub type Asked = (Term, u8);
+pub type Asked = (Term, Option<u8>);
 
 const SOFT_TOO_LATE: CommandError =
     CommandError::text("ERR the soft deadline must come before the deadline");
@@ -276,11 +276,11 @@ impl<'a> Extras<'a> {
         command: &'static str,
         reading: &Reading,
     ) -> Result<Asked, CommandError> {
-        let mut jitter_percent = 0;
+        let mut jitter_percent = None;
         if let Some(percent) = self.jitter {
             let percent = parse_i64(percent).ok_or(CommandError::NotAnInteger)?;
             let percent = u8::try_from(percent).ok().filter(|&percent| percent <= 100);
-            jitter_percent = percent.ok_or(JITTER_OUT_OF_RANGE)?;
+            jitter_percent = Some(percent.ok_or(JITTER_OUT_OF_RANGE)?);
         }
         let mut term = Term::new(deadline, basis);
         if let Some(soft) = self.soft {
