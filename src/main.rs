@@ -15,7 +15,7 @@ use mayfly::clock::{Clock, Source, SystemClock};
 use mayfly::command::server::config::read_included;
 use mayfly::config::{self, Config, ExpireClock};
 use mayfly::engine::{Engine, memory};
-use mayfly::server::{Server, listener, logging, machine};
+use mayfly::server::{Server, listener, logging, machine, max_clients};
 use mayfly::snapshot::loader;
 use mayfly::snapshot::storage::{Disk, Storage};
 use rand::TryRng;
@@ -206,7 +206,7 @@ fn read_config(args: &[String]) -> Result<(Config, Vec<String>, String), String>
 
 /// Makes room for as many descriptors as clients are allowed, or allows fewer clients.
 fn fit_clients(config: &mut Config) {
-    if let Err(most) = listener::make_room(config) {
+    if let Err(most) = max_clients::make_room(config) {
         log::warn!(
             "The limit on open files allows {most} clients only, maxclients was {}",
             config.clients_max

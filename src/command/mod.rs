@@ -64,7 +64,7 @@ pub const FAMILIES: &[&[Row]] = &[
     hash::expire::COMMANDS,
     set::COMMANDS,
     member::COMMANDS,
-    member::compatible::COMMANDS,
+    member::keydb_dragonfly::COMMANDS,
     string::increx::COMMANDS,
     string::compare::COMMANDS,
     string::soft::COMMANDS,

@@ -25,11 +25,11 @@
 //! The caller does that after `set`, on a copy it can throw away when the step fails.
 
 mod accepted;
+pub mod expiry_rules;
 mod help;
 mod nearest;
 mod read;
 mod rewrite;
-pub mod rules;
 mod source;
 mod table;
 mod values;
@@ -177,7 +177,7 @@ pub struct Config {
     /// The stream that gets an entry for all that expires.
     pub expired_event_stream: Option<ExpiredStream>,
     /// What holds for the deadlines of keys that begin alike.
-    pub expiry_rules: rules::ExpiryRules,
+    pub expiry_rules: expiry_rules::ExpiryRules,
     /// Bytes of old values a snapshot may hold back before it gives up.
     pub snapshot_backlog_bytes_limit: u64,
     /// What to do with a damaged snapshot at start.
@@ -268,7 +268,7 @@ impl Default for Config {
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             expired_event_stream: None,
-            expiry_rules: rules::ExpiryRules::default(),
+            expiry_rules: expiry_rules::ExpiryRules::default(),
             snapshot_backlog_bytes_limit: 12 * MEBIBYTE,
             snapshot_load: SnapshotLoad::Strict,
             load_keeps_expired: false,
@@ -388,7 +388,7 @@ impl Config {
             row.set(&mut next, std::slice::from_ref(value))
                 .map_err(|why| SetError::failed(name.to_ascii_lowercase(), why))?;
         }
-        rules::check_databases(&next).map_err(|why| SetError::failed("expiry-rule", why))?;
+        expiry_rules::check_databases(&next).map_err(|why| SetError::failed("expiry-rule", why))?;
         settings.retain(|row| row.lines(self) != row.lines(&next));
         *self = next;
         Ok(settings.into_iter().map(Row::name).collect())

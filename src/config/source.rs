@@ -7,8 +7,8 @@ use std::fmt;
 use std::io;
 
 use super::accepted::{refusal, without_effect};
+use super::expiry_rules::ExpiryRules;
 use super::nearest::nearest;
-use super::rules::ExpiryRules;
 use super::*;
 
 /// How many mistakes a message lists; a file that is no configuration has one on each line.
@@ -264,7 +264,7 @@ impl<'a> Assembler<'a> {
     /// The configuration, if there were no mistakes but those that `unknown-settings` forgives.
     fn finish(mut self) -> Result<(Config, Vec<String>), ConfigErrors> {
         self.warnings.extend(without_effect(&self.given));
-        if let Err(why) = rules::check_databases(&self.config) {
+        if let Err(why) = expiry_rules::check_databases(&self.config) {
             self.mistake("expiry-rule", why);
         }
         if !self.config.refuses_unknown {

@@ -576,8 +576,8 @@ pub const SETTINGS: &[Setting] = &[
         values: "NAME PREFIX TEXT [DB N] [DEFAULT MS] [MIN MS] [MAX MS] [JITTER %] [SLIDING]",
         help: "What holds for the deadlines of keys that begin alike; one line for each rule.",
         access: Access::Mutable,
-        get: rules::print_all,
-        set: |c, a| rules::parse_all(a).map(|v| c.expiry_rules = v),
+        get: expiry_rules::print_all,
+        set: |c, a| expiry_rules::parse_all(a).map(|v| c.expiry_rules = v),
     },
     Setting {
         name: "busy-reply-threshold",

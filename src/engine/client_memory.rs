@@ -18,7 +18,7 @@
 //! Invariant: a session has [`Session::counted`] iff it is in the list of that size, at that place;
 //! the sum is that of all of them.
 //!
-//! Not here: what one client may take alone (`limits`), and what of memory is counted
+//! Not here: what one client may take alone (`client_limits`), and what of memory is counted
 //! ([`Session::memory_bytes`]).
 //!
 //! [`Session::counted`]: super::session::Session::counted

@@ -11,8 +11,8 @@
 //! what of a frozen collection only the snapshot still has, beyond 128 KiB, and what libraries
 //! allocate for themselves.
 //!
-//! Not here: limits of what one client may make the server keep (`limits`), and what the allocator
-//! says (`memory`).
+//! Not here: limits of what one client may make the server keep (`client_limits`), and what the
+//! allocator has of the system (`memory`).
 
 use super::Engine;
 use super::session::Session;

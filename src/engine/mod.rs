@@ -16,13 +16,13 @@
 //! Not here: what a command does (`command`), sockets (`server`).
 
 pub mod blocking;
+pub mod client_limits;
 pub mod client_memory;
 pub mod defrag;
 pub mod eviction;
 pub mod huge_pages;
 pub mod jobs;
 pub mod ledger;
-pub mod limits;
 
 pub mod libraries;
 pub mod memory;

@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::Clock;
-use crate::config::rules::ExpiryRule;
+use crate::config::expiry_rules::ExpiryRule;
 use crate::config::{Config, split_line};
 use crate::resp::error::CommandError;
 use crate::snapshot::loader::{self, LoadError, LoadOptions, Loaded, Loader};
 use crate::snapshot::storage::{Disk, Storage};
 use crate::snapshot::writer::{self, SaveError, Target};
 use crate::snapshot::{CLEAN_AFTER, Cleaner, Job, Progress};
-use crate::store::rules::Rules;
+use crate::store::expiry_rules::Rules;
 
 /// Share of the time that a save may take while requests wait, in percent.
 const BUSY_SHARE_PERCENT: u64 = 20;

@@ -1,4 +1,4 @@
-//! Listening sockets: addresses, backlog, permissions; and room for those they let in.
+//! Listening sockets: addresses, backlog, permissions.
 //!
 //! There are two sets of them, each with settings of its own: for clients of the Redis protocol,
 //! and for the page and metrics if that is wanted.
@@ -12,10 +12,7 @@ use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Socket, Type};
 
-use super::web::CONNECTIONS_MAX;
-use crate::config::{BIND_ADDRESSES_MAX, Config, SetError};
-use crate::engine::session::is_local;
-use crate::engine::{Engine, Origin};
+use crate::config::{Config, SetError};
 
 /// A listening socket.
 pub enum Listener {
@@ -84,10 +81,6 @@ const NO_METRICS_ADDRESS: &str = "metrics-port is set, but metrics-bind is empty
 pub const FIRST_LISTENER: usize = usize::MAX - 256;
 /// The same of listeners for metrics.
 pub const FIRST_METRICS_LISTENER: usize = usize::MAX - 128;
-/// Descriptors the server needs beside those of its clients.
-const DESCRIPTORS_RESERVED: u64 = 32;
-/// More of them if there is a port for metrics.
-const DESCRIPTORS_OF_METRICS: u64 = (CONNECTIONS_MAX + BIND_ADDRESSES_MAX) as u64;
 
 /// The listening sockets, registered with the poll.
 pub struct Listeners {
@@ -169,32 +162,6 @@ impl Listeners {
         }
         result
     }
-}
-
-/// Makes room for the descriptors of as many clients as are allowed.
-///
-/// # Errors
-/// If the system does not allow that: how many clients it allows.
-pub fn make_room(config: &Config) -> Result<(), u32> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let reserved = match config.metrics_port {
-        0 => DESCRIPTORS_RESERVED,
-        _ => DESCRIPTORS_RESERVED + DESCRIPTORS_OF_METRICS,
-    };
-    let wanted = u64::from(config.clients_max) + reserved;
-    let current = limit.current.unwrap_or(u64::MAX);
-    if current >= wanted {
-        return Ok(());
-    }
-    let most = limit.maximum.unwrap_or(u64::MAX);
-    limit.current = Some(wanted.min(most));
-    let is_set = setrlimit(Resource::Nofile, limit).is_ok();
-    let granted = if is_set { wanted.min(most) } else { current };
-    if granted >= wanted {
-        return Ok(());
-    }
-    Err(granted.saturating_sub(reserved).max(1) as u32)
 }
 
 /// Whether there is something to listen on: what can be told without looking at the machine.
@@ -352,20 +319,4 @@ fn is_missing(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
     ) || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
-}
-
-/// Why a client is turned away: there are as many as `maxclients` allows, or it is a stranger to a
-/// server without a password.
-pub fn refusal(engine: &Engine, origin: &Origin) -> Option<&'static str> {
-    let config = &engine.config;
-    if engine.sessions.len() >= config.clients_max as usize {
-        return Some("-ERR max number of clients reached\r\n");
-    }
-    let is_open = config.is_protected && config.requirepass.is_empty();
-    (is_open && !is_local(&origin.peer, origin.is_unix)).then_some(
-        "-DENIED Mayfly is running in protected mode because protected mode is enabled and no \
-         password is set for the default user. In this mode connections are only accepted from \
-         the loopback interface. Set a password with requirepass, or set protected-mode to no if \
-         this address is safe from everybody else.\r\n",
-    )
 }

@@ -23,6 +23,7 @@ pub mod connection;
 pub mod listener;
 pub mod logging;
 pub mod machine;
+pub mod max_clients;
 pub mod web;
 
 use std::cell::RefCell;
@@ -315,7 +316,7 @@ impl Shell<'_> {
 
     /// Turns a client away or makes it a session.
     fn admit(&mut self, engine: &mut Engine, mut stream: Stream, origin: Origin) {
-        let refusal = listener::refusal(engine, &origin);
+        let refusal = max_clients::refusal(engine, &origin);
         if let Some(text) = refusal {
             engine.metrics.connections_rejected += 1;
             stream.refuse(text);
@@ -463,7 +464,7 @@ fn reconfiguring(
     Box::new(move |config, before, names| {
         let needs_descriptors = ["maxclients", "metrics-port"];
         if let Some(name) = needs_descriptors.iter().find(|name| names.contains(name)) {
-            listener::make_room(config).map_err(|most| {
+            max_clients::make_room(config).map_err(|most| {
                 let why = "The operating system is not able to handle the specified number of \
                            clients, try with";
                 SetError::failed(*name, format!("{why} {most}"))

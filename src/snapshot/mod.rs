@@ -51,7 +51,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::Reading;
-use crate::config::rules::ExpiryRules;
+use crate::config::expiry_rules::ExpiryRules;
 use crate::expiry::{Deadline, is_due};
 use crate::store::entry::{Form, Slot, ValueRef};
 use crate::store::table::Walk;

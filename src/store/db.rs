@@ -11,8 +11,8 @@
 
 use super::entry::{Expiry, Parts, Slot};
 use super::entry_mut::{EntryMut, EntrySum};
-use super::fills::Fills;
 use super::graveyard::Graveyard;
+use super::leases::Fills;
 use super::members::{self, Deadlines};
 use super::preimages::Cut;
 use super::table::{Place, Table};
@@ -197,8 +197,7 @@ impl Db {
             (old, Ttl::At(term)) => Some(file(&mut self.index, self.era, (hash, old), term)),
         };
         let parts = Parts { expiry, ..parts };
-        if cut.is_active
-            && slot.epoch() != cut.epoch
+        if cut.wants(&slot)
             && let Some(number) = self.cut_number
         {
             let old = slot.exchange(Slot::new(hash, parts));
@@ -240,7 +239,7 @@ impl Db {
     /// Hands an entry that is about to be changed in place to the running snapshot, if it has not
     /// been saved yet.
     pub fn preserve(cut: &mut Cut, number: Option<u16>, slot: &Slot) {
-        if cut.is_active && slot.epoch() != cut.epoch {
+        if cut.wants(slot) {
             if let Some(number) = number {
                 cut.keep(number, slot.frozen());
             }
@@ -281,8 +280,7 @@ impl Db {
         self.unfile(&slot);
         seen(&slot);
         if let Some(cut) = cut
-            && cut.is_active
-            && slot.epoch() != cut.epoch
+            && cut.wants(&slot)
             && let Some(number) = self.cut_number
         {
             cut.keep(number, slot);

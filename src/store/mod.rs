@@ -41,14 +41,14 @@ pub mod deaths;
 pub mod defrag;
 pub mod evict;
 pub mod expire;
-pub mod fills;
+pub mod leases;
 pub mod members;
 
+pub mod clock_shift;
 pub mod collection;
 pub mod edit;
+pub mod expiry_rules;
 pub mod restate;
-pub mod rules;
-pub mod shift;
 
 pub mod forecast;
 pub mod lag;

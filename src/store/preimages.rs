@@ -30,6 +30,13 @@ pub struct Cut {
 const BIG_BYTES_MAX: usize = 128 * 1024;
 
 impl Cut {
+    /// Whether an entry is to be saved as it is now, and has not been: whoever changes or removes
+    /// it hands it over first, if its database was there at the cut.
+    #[inline(always)]
+    pub fn wants(&self, slot: &Slot) -> bool {
+        self.is_active && slot.epoch() != self.epoch
+    }
+
     /// Takes over an entry as it was at the cut.
     pub fn keep(&mut self, db: u16, slot: Slot) {
         self.queued_bytes += Cut::cost_bytes(&slot);
@@ -43,7 +50,7 @@ impl Cut {
     /// An entry is removed that need not be kept, as it is due: it counts if it is part of the cut
     /// and was not met yet. `number` is that of its database at the cut.
     pub fn count_unkept(&mut self, number: Option<u16>, slot: &Slot) {
-        let is_pending = self.is_active && number.is_some() && slot.epoch() != self.epoch;
+        let is_pending = number.is_some() && self.wants(slot);
         self.unkept += u64::from(is_pending);
     }
 

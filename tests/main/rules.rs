@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mayfly::config::Config;
-use mayfly::config::rules::{ExpiryRule, ExpiryRules};
+use mayfly::config::expiry_rules::{ExpiryRule, ExpiryRules};
 
 use crate::sim::{START, Sim, TempDir};
 use crate::transcripts::{events_of, notifying};

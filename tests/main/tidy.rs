@@ -45,7 +45,7 @@ const CIRCLES: [&[&str]; 8] = [
     &[
         "config/accepted",
         "config/read",
-        "config/rules",
+        "config/expiry_rules",
         "config/source",
     ],
     &["engine/blocking", "engine/client_memory", "engine/session"],
@@ -65,7 +65,7 @@ const CIRCLES: [&[&str]; 8] = [
         "store/members",
         "store/preimages",
         "store/restate",
-        "store/shift",
+        "store/clock_shift",
     ],
     &["value/segment", "value/segmented"],
 ];

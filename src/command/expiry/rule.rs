@@ -10,7 +10,7 @@ use crate::command::dispatch::args::Args;
 use crate::command::dispatch::caller::Caller;
 use crate::command::expiry::database;
 use crate::command::server::introspect;
-use crate::config::rules::ExpiryRule;
+use crate::config::expiry_rules::ExpiryRule;
 use crate::engine::Engine;
 use crate::resp::error::CommandError;
 use crate::resp::reply::Reply;

@@ -6,7 +6,7 @@
 
 use crate::clock::Reading;
 use crate::command::dispatch::args::Args;
-use crate::command::member::compatible::kind_at;
+use crate::command::member::keydb_dragonfly::kind_at;
 use crate::command::table::row::Handler::Data;
 use crate::command::table::row::*;
 use crate::expiry::{self, Basis, Deadline, SLIDING_MS_MAX, Soft, Term, Unit, is_due};

@@ -11,7 +11,7 @@
 //! its score only, and SMOVE takes the deadline along. One that was removed, or has died, and is
 //! added again has none.
 
-pub mod compatible;
+pub mod keydb_dragonfly;
 
 use crate::clock::Reading;
 use crate::command::dispatch::args::Args;

@@ -19,7 +19,7 @@ use crate::engine::session::SessionKey;
 use crate::resp::error::CommandError;
 use crate::store::collection::Limits;
 use crate::store::entry::Slot;
-use crate::store::rules::Rules;
+use crate::store::expiry_rules::Rules;
 use crate::value::Kind;
 use crate::value::glob;
 

@@ -1,5 +1,5 @@
 //! What one client may make the server keep: what it sends, transactions included, and what it is
-//! owed. How many clients there may be is `server::listener`'s business.
+//! owed. How many clients there may be is `server::max_clients`' business.
 
 use super::Engine;
 use super::session::{Closing, SessionKey};

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 
-use crate::config::rules::{ExpiryRule, ExpiryRules};
+use crate::config::expiry_rules::{ExpiryRule, ExpiryRules};
 
 /// Where the node of the empty prefix is.
 const ROOT: usize = 0;
