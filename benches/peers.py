@@ -1533,6 +1533,66 @@ class FieldsGone:
         return self.control.info_number("memory", "used_memory") <= self.most
 
 
+def fill_members(server: Server, members: int, deadline: int) -> float:
+    """The sorted set `big`, all its members due at the same instant but for `stays`.
+
+    Gives the bytes of memory that a deadline takes.
+    """
+    used = []
+    with server.connect() as connection:
+        connection.call("ZADD", "big", 0, "stays")
+        for is_dating in (False, True):
+            for start in range(0, members, LOAD_BATCH):
+                names = [key(i) for i in range(start, min(start + LOAD_BATCH, members))]
+                if is_dating:
+                    count = len(names)
+                    request = ["ZPEXPIREAT", "big", deadline, "MEMBERS", count, *names]
+                    connection.socket.sendall(encode(*request))
+                    connection.expect(b"*%d\r\n" % count + b":1\r\n" * count)
+                else:
+                    # Scores in no order: the golden ratio's multiples.
+                    pairs = [
+                        word
+                        for i, name in enumerate(names, start)
+                        for word in (i * 2_654_435_769 % 2**32, name)
+                    ]
+                    connection.socket.sendall(encode("ZADD", "big", *pairs))
+                    connection.expect(b":%d\r\n" % len(names))
+            used.append(connection.info_number("memory", "used_memory"))
+    return (used[1] - used[0]) / members
+
+
+def measure_members(program: Program, plan: Plan) -> Figures:
+    """Members of one sorted set due in the same millisecond, of which one stays.
+
+    Once they are left to the server, once a command asks for the first by rank at that moment.
+    """
+    figures: Figures = {}
+    for is_asked in (False, True):
+        with Server(program) as server, server.connect() as control:
+            try:
+                control.call("ZPEXPIRETIME", "big", "MEMBERS", 1, "stays")
+            except ReplyError:
+                return {}  # No member has a deadline here.
+
+            def fill(start: int) -> None:
+                figures["member_deadline_bytes"] = fill_members(server, plan.keys, start)
+
+            due = monotonic_of(fill_before(server, 2.0 + plan.keys * 5e-6, fill))
+            with pinger(server) as pings:
+                sleep_until(due)
+                if is_asked:
+                    first = control.call("ZRANGE", "big", 0, 0)
+                    figures["members_asked_ms"] = (time.monotonic() - due) * 1000
+                    if first != [b"stays"]:
+                        raise MeasureError(f"one member stays, ZRANGE says {first}")
+                    continue
+                gone = lambda: expired_fields(control) == plan.keys
+                cleared = wait_until(gone, due, FIELDS_TIMEOUT_S)
+            figures |= ping_figures("members", pings, due, cleared)
+    return figures
+
+
 def ping_figures(prefix: str, pings: Prober, due: float, cleared: float) -> Figures:
     """Pings from the first deadline until all that was due is gone, `cleared` seconds later."""
     during = pings.latencies_ms(due, due + min(cleared, FIELDS_TIMEOUT_S))
@@ -1806,7 +1866,7 @@ TABLES: dict[str, list[Metric]] = {
         Metric("spread", "spread_mean_percent", f"{SPREAD}, mean, % of all"),
         Metric("spread", "spread_max_percent", f"{SPREAD}, at most, % of all"),
     ],
-    "Expiry of hash fields": [
+    "Expiry of hash fields and members": [
         *table_of_storms(
             "{half} fields, all of one hash, expire in one moment", "fields", "fields"
         ),
@@ -1817,6 +1877,19 @@ TABLES: dict[str, list[Metric]] = {
             f"{{hashes}} hashes of {FIELDS_PER_HASH:,} fields expire within a second",
             "hashes",
             "hashes",
+        ),
+        *table_of_storms(
+            "{keys} of the members of one sorted set expire, one stays", "members", "members"
+        ),
+        Metric(
+            "members",
+            "members_asked_ms",
+            "{keys} of the members of one sorted set expire: ZRANGE at that moment, ms",
+        ),
+        Metric(
+            "members",
+            "member_deadline_bytes",
+            "memory for a member's deadline, sorted set of {keys} members, bytes",
         ),
         Metric(
             "field_rss",
@@ -2039,6 +2112,7 @@ ROWS: dict[str, Callable[[Program, Plan], Figures]] = {
     "long_stream": measure_long_stream,
     "fields": measure_fields,
     "hashes": measure_hashes,
+    "members": measure_members,
     "field_rss": measure_field_rss,
     "field_get": measure_field_get,
     "growth": measure_growth,

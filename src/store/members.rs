@@ -148,7 +148,7 @@ impl Deadlines<'_> {
     }
 
     /// A deadline that no member's is before, if any has one. Exact in a small collection; see
-    /// [`Dates::soonest`].
+    /// [`Dates::soonest`](crate::value::dated::Dates::soonest).
     pub fn soonest(self) -> Option<Deadline> {
         match self {
             Deadlines::Small { dated, strings } => dated_packed::soonest(dated, strings),
