@@ -101,6 +101,10 @@ pub struct Term {
     pub soft: Option<Soft>,
 }
 
+/// The last deadline that a field or member may have, in ms; the first is 0. What users may ask for
+/// lies between, unless the server's time is ahead of the wall clock.
+pub const MEMBER_DEADLINE_MAX: i64 = (1 << 46) - 1;
+
 /// When a field or member is to die, and how that was said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberTerm {
@@ -113,10 +117,11 @@ pub struct MemberTerm {
 }
 
 impl MemberTerm {
-    /// Of a deadline that was said on this basis in this era of the wall clock.
+    /// Of a deadline that was said on this basis in this era of the wall clock. One beyond
+    /// [`MEMBER_DEADLINE_MAX`] is that.
     pub fn new(deadline: Deadline, basis: Basis, era: bool) -> MemberTerm {
         MemberTerm {
-            deadline,
+            deadline: Deadline(UnixMillis(deadline.0.0.clamp(0, MEMBER_DEADLINE_MAX))),
             basis,
             era,
         }
@@ -129,11 +134,7 @@ impl MemberTerm {
         if self.basis == Basis::Relative || self.era == era {
             return self;
         }
-        MemberTerm {
-            deadline: Deadline(self.deadline.0.plus(later_ms)),
-            era,
-            ..self
-        }
+        MemberTerm::new(Deadline(self.deadline.0.plus(later_ms)), self.basis, era)
     }
 }
 

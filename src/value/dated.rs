@@ -6,7 +6,7 @@ use std::cell::Cell;
 use super::size_class;
 use crate::clock::UnixMillis;
 use crate::expiry::index::ItemRef;
-use crate::expiry::{Basis, Deadline, MemberTerm, is_due};
+use crate::expiry::{Basis, Deadline, MEMBER_DEADLINE_MAX, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_vec};
 
 /// Bytes of a stored term, little-endian: milliseconds, and two flags at the top.
@@ -15,10 +15,9 @@ pub const TERM_BYTES: usize = 6;
 const ABSOLUTE: u64 = 1 << 47;
 /// Its era then.
 const ERA: u64 = 1 << 46;
-/// The last deadline that can be stored; the first is 0. What users may ask for lies between.
-const LAST: i64 = ERA as i64 - 1;
+const _: () = assert!(ERA as i64 > MEMBER_DEADLINE_MAX);
 
-/// The bytes of a term. A deadline that cannot be stored becomes the nearest that can.
+/// The bytes of a term.
 pub fn to_bytes(term: MemberTerm) -> [u8; TERM_BYTES] {
     let is_absolute = term.basis == Basis::Absolute;
     let flags = match (is_absolute, term.era) {
@@ -26,7 +25,7 @@ pub fn to_bytes(term: MemberTerm) -> [u8; TERM_BYTES] {
         (true, false) => ABSOLUTE,
         (true, true) => ABSOLUTE | ERA,
     };
-    let bits = term.deadline.0.0.clamp(0, LAST) as u64 | flags;
+    let bits = term.deadline.0.0 as u64 | flags;
     let [a, b, c, d, e, f, ..] = bits.to_le_bytes();
     [a, b, c, d, e, f]
 }
@@ -38,7 +37,7 @@ pub fn from_bytes(bytes: &[u8]) -> Option<MemberTerm> {
         return None;
     };
     let bits = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    let deadline = Deadline(UnixMillis((bits & LAST as u64) as i64));
+    let deadline = Deadline(UnixMillis((bits & (ERA - 1)) as i64));
     let basis = match bits & ABSOLUTE {
         0 => Basis::Relative,
         _ => Basis::Absolute,
@@ -365,10 +364,11 @@ mod tests {
         ];
         for (basis, era) in all {
             let term = |ms| MemberTerm::new(Deadline(UnixMillis(ms)), basis, era);
-            for ms in [0, 1, 255, 256, 70_368_744_177_663, LAST] {
+            for ms in [0, 1, 255, 256, MEMBER_DEADLINE_MAX] {
                 assert_eq!(from_bytes(&to_bytes(term(ms))), Some(term(ms)));
             }
-            for (ms, nearest) in [(-1, 0), (i64::MIN, 0), (LAST + 1, LAST), (i64::MAX, LAST)] {
+            for (ms, nearest) in [(-1, 0), (i64::MIN, 0), (i64::MAX, MEMBER_DEADLINE_MAX)] {
+                assert_eq!(term(ms), term(nearest));
                 assert_eq!(from_bytes(&to_bytes(term(ms))), Some(term(nearest)));
             }
             let mut bytes = to_bytes(term(1_000));
