@@ -209,7 +209,7 @@ impl Engine {
     fn expire_slice(&mut self, clock: &mut dyn Clock, is_idle: bool) {
         let now = self.reading.now;
         self.keyspace.ripen(now);
-        let has_work = self.collects() && self.has_ripe() || self.has_estates();
+        let has_work = self.collects() && self.has_ripe() || self.has_untold();
         let start_us = self.reading.monotonic_us;
         let elapsed_us = start_us - self.jobs.expired_at_us;
         self.refile_slice(clock, start_us + SLICE_US);
@@ -225,7 +225,7 @@ impl Engine {
         }
         let until_us = self.reading.monotonic_us + allowed_us;
         let began_us = self.reading.monotonic_us;
-        let is_unfinished = self.settle_estates(clock, until_us)
+        let is_unfinished = self.tell_deaths(clock, until_us)
             || self.collects() && self.expire_rounds(clock, until_us);
         let spent_us = self.reading.monotonic_us - began_us;
         self.jobs.expiry_us += spent_us;
@@ -233,18 +233,21 @@ impl Engine {
         self.jobs.pacer.spent(spent_us, is_idle, is_unfinished);
     }
 
-    /// Whether members of collections that are gone have to leave their events. While clients are
-    /// paused the stream of these stands still, as all they see; while expiry is, it need not.
-    fn has_estates(&self) -> bool {
-        self.keyspace.graveyard.has_estates() && !self.keyspace.is_frozen
+    /// Whether what is gone, members of collections for instance, has to leave its events: while
+    /// expiry is paused, too, but not while clients are.
+    fn has_untold(&self) -> bool {
+        let is_left = self.keyspace.deaths.are_pending() || self.keyspace.graveyard.has_estates();
+        is_left && !self.keyspace.is_frozen
     }
 
-    /// Has such members leave their events, until none is left or half the time is up; true if all
+    /// Has such things leave their events, until none is left or half the time is up; true if all
     /// of it is.
-    fn settle_estates(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
+    fn tell_deaths(&mut self, clock: &mut dyn Clock, until_us: u64) -> bool {
         let half_us = self.reading.monotonic_us.midpoint(until_us);
-        while self.has_estates() && self.reading.monotonic_us < half_us {
-            self.keyspace.settle_estates();
+        while self.has_untold() && self.reading.monotonic_us < half_us {
+            if !self.keyspace.deaths.are_pending() {
+                self.keyspace.settle_estates();
+            }
             self.publish_changes();
             self.reading = clock.read();
         }
@@ -406,9 +409,8 @@ impl Engine {
     /// How long the loop may sleep, in ms: until a bucket of the index ends, a pause ends, or
     /// housekeeping has something to look after. None: until something arrives.
     pub fn next_wakeup_ms(&self) -> Option<u64> {
-        let has_work = !self.keyspace.graveyard.is_empty()
-            || self.has_estates()
-            || self.keyspace.is_shifting();
+        let has_work =
+            !self.keyspace.graveyard.is_empty() || self.has_untold() || self.keyspace.is_shifting();
         if !self.ready.is_empty() || has_work {
             return Some(0);
         }

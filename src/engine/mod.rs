@@ -437,12 +437,22 @@ impl Engine {
     /// Publishes what happened to keys: to WATCH and those who wait first, then as notifications.
     #[inline]
     pub fn publish_changes(&mut self) {
-        if self.keyspace.deaths.are_pending() {
+        // While clients are paused the stream of what has expired stands still, as all they see.
+        if self.keyspace.deaths.are_pending() && !self.keyspace.is_frozen {
             self.keyspace.write_deaths(&self.reading);
         }
         if !self.keyspace.changes.is_empty() {
             self.publish_changes_now();
         }
+    }
+
+    /// Has all that is gone leave its events, however long that takes.
+    pub fn tell_all_deaths(&mut self) {
+        let is_frozen = std::mem::take(&mut self.keyspace.is_frozen);
+        while self.keyspace.deaths.are_pending() || self.keyspace.settle_estates() {
+            self.publish_changes();
+        }
+        self.keyspace.is_frozen = is_frozen;
     }
 
     #[cold]

@@ -18,8 +18,10 @@
 //! What removes many keys without being asked for them (a round of expiry, DBSIZE, what a read
 //! passed over) stops when [`Deaths::are_many`]: with values of a mebibyte kept, 20 keys of a round
 //! took 43 ms, and INFO, which removed a thousand of them first, 785. The others stay hidden until
-//! the next round. Of 1,000 dead hashes of 1,000 fields INFO wrote half the fields at once, which
-//! took 314 to 475 ms; now it only has them buried, which takes a few.
+//! the next round. What a command removes by name, or because it asks for the order of a sorted
+//! set, may be more; but entries are written a few hundred at a time, and the rest follows in
+//! slices. Of 1,000 dead hashes of 1,000 fields INFO wrote half the fields at once, which took 314
+//! to 475 ms; now it only has them buried, which takes a few.
 //!
 //! Invariant: nothing is noted while no stream is named.
 
@@ -35,9 +37,11 @@ use crate::expiry::{Deadline, expiretime_ms};
 use crate::value::stream::{Exactness, Id, TEXT_MAX, Trim};
 use crate::value::{Kind, Value};
 
-/// So many entries, or bytes in them, are not written between two readings of the clock unless a
-/// command has removed that much by name. As many entries as DBSIZE removes keys take about two ms.
+/// With so many entries to be written, or bytes in them, nothing more is removed but what a command
+/// names: as many as DBSIZE removes keys.
 const ENTRIES_MAX: usize = 4096;
+/// So many are written between two readings of the clock: some 0.3 ms.
+const ENTRIES_PER_WRITE: usize = MEMBERS_PER_STEP;
 const BYTES_MAX: usize = 256 * 1024;
 
 /// Something that was removed because it was due.
@@ -65,6 +69,8 @@ enum What {
 #[derive(Default)]
 struct Pending {
     list: Vec<Death>,
+    /// How many of them are written.
+    written: usize,
     strings: Vec<u8>,
     /// Bytes of long values.
     long_bytes: usize,
@@ -87,6 +93,23 @@ impl Pending {
         self.strings.extend_from_slice(key);
         self.strings.extend_from_slice(last);
         (start, key.len())
+    }
+
+    /// Those that are not written yet.
+    fn len(&self) -> usize {
+        self.list.len() - self.written
+    }
+
+    /// Puts later ones behind.
+    fn append(&mut self, later: Pending) {
+        let start = self.strings.len();
+        self.strings.extend_from_slice(&later.strings);
+        self.long_bytes += later.long_bytes;
+        let deaths = later.list.into_iter().skip(later.written);
+        self.list.extend(deaths.map(|death| Death {
+            key: (start + death.key.0, death.key.1),
+            ..death
+        }));
     }
 
     /// The key of a death, and its value, field or member.
@@ -116,24 +139,24 @@ impl Deaths {
     /// Whether something is to be written.
     #[inline(always)]
     pub fn are_pending(&self) -> bool {
-        !self.pending.list.is_empty()
+        self.pending.len() > 0
     }
 
     /// Whether so much is to be written that no more should be removed before.
     #[inline]
     pub(super) fn are_many(&self) -> bool {
         let Pending {
-            list,
             strings,
             long_bytes,
+            ..
         } = &self.pending;
-        list.len() >= ENTRIES_MAX || strings.len() + long_bytes >= BYTES_MAX
+        self.pending.len() >= ENTRIES_MAX || strings.len() + long_bytes >= BYTES_MAX
     }
 
     /// The same between two collections of one round.
     #[inline]
     pub(super) fn are_a_step(&self) -> bool {
-        self.pending.list.len() >= MEMBERS_PER_STEP || self.are_many()
+        self.pending.len() >= MEMBERS_PER_STEP || self.are_many()
     }
 
     /// Notes that a key is being removed.
@@ -196,17 +219,27 @@ impl Deaths {
 }
 
 impl Keyspace {
-    /// Writes what has been removed into the stream. Called before changes are published.
-    #[inline]
+    /// Writes what has been removed into the stream, or the first part of it. Called before changes
+    /// are published.
     pub fn write_deaths(&mut self, reading: &Reading) {
-        // To write may settle a dead stream, which is one more.
-        while self.deaths.are_pending() {
-            let pending = std::mem::take(&mut self.deaths.pending);
-            if let Some(target) = self.deaths.target.clone() {
-                for death in &pending.list {
-                    self.write_death(&target, death, pending.strings_of(death), reading);
-                }
+        let mut pending = std::mem::take(&mut self.deaths.pending);
+        let Some(target) = self.deaths.target.clone() else {
+            return;
+        };
+        let (mut entries, mut bytes) = (0, 0);
+        while let Some(death) = pending.list.get(pending.written) {
+            if entries == ENTRIES_PER_WRITE || bytes >= BYTES_MAX {
+                break;
             }
+            let (key, last) = pending.strings_of(death);
+            self.write_death(&target, death, (key, last), reading);
+            (entries, bytes) = (entries + 1, bytes + key.len() + last.len());
+            pending.written += 1;
+        }
+        // To write may settle a dead stream, which is one more.
+        if pending.len() > 0 {
+            let later = std::mem::replace(&mut self.deaths.pending, pending);
+            self.deaths.pending.append(later);
         }
     }
 

@@ -370,3 +370,48 @@ fn what_a_dead_hash_leaves_is_saved_at_the_end() {
     sim.script("+1001\nexists h => :0\nshutdown save =>");
     assert_eq!(sim.engine.keyspace.deaths.written, 5_000);
 }
+
+/// A rank counts no dead member, so all of them go before it is told; their entries follow.
+#[test]
+fn what_a_rank_removes_is_written_in_slices() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream deaths => +OK\nexpiry pause => +OK");
+    for i in 0..20_000 {
+        sim.run(&format!("zadd z {i} m{i}"));
+        sim.run(&format!("zpexpire z 1000 members 1 m{i}"));
+    }
+    sim.script("zadd z 99999 stays => :1\n+1001\nzrank z stays => :0");
+    let at_once = sim.engine.keyspace.deaths.written;
+    assert!(at_once <= 512, "{at_once} entries of a command");
+    // What dies meanwhile comes behind.
+    sim.script("set k v px 1 => +OK\n+2\nappend k w => :1");
+    let most = most_per_slice(&mut sim, 20_001);
+    assert!(most <= 2 * 512, "{most} entries in a slice");
+    let last = sim.run("xrevrange deaths + - count 1");
+    assert!(
+        last.contains("$1 k") && last.contains("$6 string"),
+        "{last}"
+    );
+    sim.expect("xlen deaths", ":20001");
+}
+
+/// What is still to be written goes to the stream that was named when it died, and before the end.
+#[test]
+fn another_stream_is_named_while_entries_are_to_be_written() {
+    let mut sim = Sim::new();
+    sim.script("config set expired-event-stream one => +OK\nexpiry pause => +OK");
+    for i in 0..10_000 {
+        sim.run(&format!("zadd z {i} m{i}"));
+        sim.run(&format!("zpexpire z 1000 members 1 m{i}"));
+    }
+    sim.script(
+        "
+        zadd z 99999 stays => :1
+        +1001
+        zrank z stays => :0
+        config set expired-event-stream two => +OK
+        xlen one => :10000
+        exists two => :0
+        ",
+    );
+}

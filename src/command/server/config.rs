@@ -175,6 +175,8 @@ fn apply(engine: &mut Engine) {
     let policy = engine.config.maxmemory_policy;
     engine.keyspace.eviction.configure(policy, factor, minutes);
     let stream = engine.config.expired_event_stream.clone();
+    // What has died before goes where it should have gone.
+    engine.tell_all_deaths();
     engine.keyspace.deaths.set_target(stream);
     engine.keyspace.past_is_expired = engine.config.expire_past_event == PastEvent::Expired;
 }

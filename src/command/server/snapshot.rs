@@ -183,9 +183,7 @@ fn save_for_shutdown(engine: &mut Server, wants_save: bool) -> bool {
     }
     log::info!("Saving the final snapshot before exiting.");
     // What has died must not go untold.
-    while engine.keyspace.settle_estates() {
-        engine.publish_changes();
-    }
+    engine.tell_all_deaths();
     engine.save_now().is_ok()
 }
 
