@@ -80,6 +80,9 @@ impl Keyspace {
         (now, removal): (UnixMillis, Removal),
         is_it: impl Fn(&Slot) -> bool,
     ) -> bool {
+        if self.deaths.are_kept() && !self.dbs[db].members.is_empty() {
+            self.settle_members_before(db, hash, (now, removal), &is_it);
+        }
         let Keyspace {
             dbs,
             changes,
@@ -112,6 +115,22 @@ impl Keyspace {
                 lag.add(removal, now, deadline.0, 1);
             }
         })
+    }
+
+    /// Removes members that died before their key did, so that they are told of.
+    fn settle_members_before(
+        &mut self,
+        db: usize,
+        hash: u64,
+        at: (UnixMillis, Removal),
+        is_it: impl Fn(&Slot) -> bool,
+    ) {
+        while let Some(slot) = self.dbs[db].table.find_by(hash, &is_it)
+            && let Some(deadline) = slot.deadline().filter(|&deadline| is_due(deadline, at.0))
+            && let Some((_, item)) = members::filed(slot).filter(|&(first, _)| first <= deadline)
+        {
+            self.expire_members_up_to(usize::MAX, db, (item, hash), at);
+        }
     }
 
     /// Removes the key that an item names, if it is due.
@@ -206,8 +225,8 @@ impl Keyspace {
         }
     }
 
-    /// Removes due members of a collection before it is copied or watched, as many as DBSIZE would
-    /// remove keys.
+    /// Removes due members of a collection before it is watched, as many as DBSIZE would remove
+    /// keys.
     pub fn settle_members(&mut self, db: usize, key: &[u8], reading: &Reading) {
         let hash = self.hash(key);
         let mut left = SETTLE_MAX;

@@ -481,7 +481,9 @@ impl Keyspace {
         if old.is_some() && !replaces {
             return false;
         }
-        self.settle_members(from.0, from.1, reading);
+        self.live(to.0, reading).settle_whole(hash, to.1);
+        // Or they would die once more, as members of the copy.
+        self.live(from.0, reading).settle_all_members(from.1);
         let Some(source) = self.dbs[from.0].table.find(source_hash, from.1) else {
             return false;
         };

@@ -300,6 +300,17 @@ impl Live<'_> {
         MemberTerm::new(deadline, basis, self.space.dbs[self.db].era)
     }
 
+    /// Settles a key that is about to be removed, renamed or overwritten. If what dies is to be
+    /// told of, its due members are removed first, as they have died of themselves.
+    pub(super) fn settle_whole(&mut self, hash: u64, key: &[u8]) -> Option<Place> {
+        let place = self.settle(hash, key);
+        if place.is_none() || !self.space.deaths.are_kept() {
+            return place;
+        }
+        self.settle_members_at(hash, key);
+        self.settle(hash, key)
+    }
+
     /// Looks at a key even if it is dead: MEMORY USAGE, DEBUG OBJECT.
     pub fn autopsy(&self, key: &[u8]) -> Option<&Slot> {
         self.space.dbs[self.db]
@@ -477,7 +488,7 @@ impl Live<'_> {
             ttl = self.default_term(key).map_or(ttl, Ttl::At);
         }
         let hash = self.space.hash(key);
-        let place = self.settle(hash, key);
+        let place = self.settle_whole(hash, key);
         let mut clock = self.clock();
         if let Some(place) = place {
             let slot = self.space.dbs[self.db].table.at(place);
@@ -565,7 +576,7 @@ impl Live<'_> {
     /// Removes a key. True if it was alive.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = self.space.hash(key);
-        self.settle(hash, key);
+        self.settle_whole(hash, key);
         let Keyspace {
             dbs,
             cut,
@@ -750,8 +761,8 @@ impl Live<'_> {
     /// it. False if there is no such key.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> bool {
         let (source_hash, hash) = (self.space.hash(from), self.space.hash(to));
-        self.settle(source_hash, from);
-        self.settle(hash, to);
+        self.settle_whole(source_hash, from);
+        self.settle_whole(hash, to);
         if from == to {
             return self.peek(from).is_some();
         }

@@ -415,3 +415,55 @@ fn another_stream_is_named_while_entries_are_to_be_written() {
         ",
     );
 }
+
+/// Whatever takes the collection away: its members had died before. With each the number of keys
+/// that live until a deadline of their own.
+#[test]
+fn dead_members_are_told_of_although_their_collection_goes_otherwise() {
+    for (removal, keys) in [
+        ("del c", 0),
+        ("unlink c", 0),
+        ("set c v", 0),
+        ("rename other c", 0),
+        ("copy other c replace", 0),
+        ("sunionstore c other", 0),
+        ("rename c renamed", 1),
+        ("copy c copied", 2),
+        ("ping", 1),
+    ] {
+        for (add, expire) in [
+            ("hset c m$ v", "hpexpire c 20 fields 1 m$"),
+            ("sadd c m$", "spexpire c 20 members 1 m$"),
+            ("zadd c 1 m$", "zpexpire c 20 members 1 m$"),
+        ] {
+            for members in [3, 2_000] {
+                let mut sim = Sim::new();
+                sim.script("config set expired-event-stream deaths => +OK\nexpiry pause => +OK");
+                for i in 0..members {
+                    sim.run(&add.replace('$', &i.to_string()));
+                    if i > 0 {
+                        sim.run(&expire.replace('$', &i.to_string()));
+                    }
+                }
+                sim.script("sadd other a => :1\npexpire c 30 => :1\n+25");
+                sim.run(removal);
+                sim.script("+1000\nexpiry resume => +OK");
+                (0..100).for_each(|_| sim.advance(1));
+                let what = format!("{removal}, {add}, {members}");
+                let told = sim.run("xrange deaths - +");
+                assert_eq!(
+                    told.matches("$3 key $1 c").count(),
+                    members - 1 + usize::from(keys > 0 && removal != "rename c renamed"),
+                    "{what}"
+                );
+                assert_eq!(
+                    sim.engine.keyspace.deaths.written,
+                    (members - 1 + keys) as u64,
+                    "{what}"
+                );
+                assert_eq!(sim.engine.keyspace.deaths.lost, 0);
+                sim.engine.keyspace.check();
+            }
+        }
+    }
+}
