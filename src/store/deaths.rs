@@ -16,7 +16,7 @@
 //! counted.
 //!
 //! What removes many keys without being asked for them (a round of expiry, DBSIZE, what a read
-//! passed over) stops when [`Deaths::are_many`]: with values of a mebibyte kept, 20 keys of a round
+//! passed over) stops when `Deaths::are_many`: with values of a mebibyte kept, 20 keys of a round
 //! took 43 ms, and INFO, which removed a thousand of them first, 785. The others stay hidden until
 //! the next round. What a command removes by name, or because it asks for the order of a sorted
 //! set, may be more; but entries are written a few hundred at a time, and the rest follows in

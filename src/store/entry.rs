@@ -557,7 +557,7 @@ impl Slot {
     }
 
     /// Look-ahead, pass 3: asks for the cache lines of the entry behind its first. What follows
-    /// [`PREFETCHED_MAX`] the processor brings in by itself as it is copied.
+    /// `PREFETCHED_MAX` the processor brings in by itself as it is copied.
     #[inline]
     pub fn prefetch_rest(&self) {
         let form = self.laid_out();

@@ -10,7 +10,7 @@
 //!                 top bits: directory          probe starts      here
 //! ```
 //!
-//! An entry's place follows from the top half of its hash alone ([`placed`]), so that whoever must
+//! An entry's place follows from the top half of its hash alone (`placed`), so that whoever must
 //! find it again, as the index of deadlines does, need not keep more: 4 bytes less for each key
 //! with a deadline. hashbrown takes its control byte from the top seven bits of what it is given
 //! and the start of the probe from the low ones; it is given the top half times an odd constant. So

@@ -3,7 +3,7 @@
 //!
 //! A score is the eight bytes of a double. Everything is found by walking, which for the hundred
 //! records there may be is as fast as anything. Whatever changes the string tells when it must not
-//! grow any more; what is too much then goes to [`to_big`].
+//! grow any more; what is too much then goes to [`Small::to_big`].
 
 use std::ops::Range;
 
