@@ -30,7 +30,7 @@
 //! costs 6 bytes an element in its record and no reference back; a sorted structure over single
 //! elements would cost twice as much or more, and save the walk over a segment where due elements
 //! lie far apart. (benches/peers.py: 500,000 fields that die beside one that stays take 0.05 s; a
-//! deadline takes 14 bytes, since a record that gets one later leaves a hole.)
+//! deadline takes 11 bytes, since a record that gets one later leaves a hole.)
 //!
 //! Invariants: those of the directory; `deepest` segments have its depth; `len` is the sum over
 //! segments.
