@@ -374,6 +374,46 @@ fn big_collections_are_freed_in_pieces() {
     }
 }
 
+/// Whatever sizes lie side by side, what is freed between two readings of the clock is a piece or
+/// some entries: in the time of a slice a client waits for no more than that.
+#[test]
+fn a_step_of_freeing_is_small_whatever_was_deleted() {
+    let both = [
+        ("flushall", 512 * 1024),
+        ("del list set zset hash stream", 64 * 1024),
+    ];
+    for (request, bytes_max) in both {
+        let mut sim = Sim::new();
+        for i in 0..20_000 {
+            let value = "v".repeat(1 + i % 3_000);
+            sim.run(&format!("set key:{i} {value}"));
+        }
+        for i in 0..30_000 {
+            sim.run(&format!("rpush list element:{i}"));
+            sim.run(&format!("sadd set element:{i}"));
+            sim.run(&format!("zadd zset {i} element:{i}"));
+            sim.run(&format!("hset hash element:{i} {}", "v".repeat(i % 200)));
+            sim.run(&format!("xadd stream * field element:{i}"));
+        }
+        sim.run(request);
+        let before = sim.engine.keyspace.graveyard.allocated_bytes();
+        assert!(before > 5_000_000, "{before} bytes to be freed");
+        sim.clock.cost_us = STEP_US;
+        let (mut steps, mut most) = (0, 0);
+        while !sim.engine.keyspace.graveyard.is_empty() {
+            let held = sim.engine.keyspace.graveyard.allocated_bytes();
+            sim.engine.run_jobs(&mut sim.clock, false);
+            let left = sim.engine.keyspace.graveyard.allocated_bytes();
+            most = most.max(held.saturating_sub(left));
+            steps += 1;
+            assert!(steps < 100_000, "no end");
+        }
+        sim.clock.cost_us = 0;
+        assert!(most <= bytes_max, "{most} bytes in one step of {steps}");
+        sim.engine.keyspace.check();
+    }
+}
+
 #[test]
 fn a_copy_and_its_original_change_apart() {
     let mut sim = Sim::new();
