@@ -127,11 +127,17 @@ impl MemberTerm {
         }
     }
 
+    /// Whether it was said as a moment, in the other era of the wall clock than this.
+    #[inline]
+    pub fn is_before(self, era: bool) -> bool {
+        self.basis == Basis::Absolute && self.era != era
+    }
+
     /// The same in this era of the wall clock, where deadlines of the other one that were said as
     /// moments are later by so much.
     #[must_use]
     pub fn in_era(self, era: bool, later_ms: i64) -> MemberTerm {
-        if self.basis == Basis::Relative || self.era == era {
+        if !self.is_before(era) {
             return self;
         }
         MemberTerm::new(Deadline(self.deadline.0.plus(later_ms)), self.basis, era)

@@ -293,10 +293,6 @@ pub fn expire_value(
 ) -> bool {
     match value {
         Value::Hash(members) | Value::Set(members) => members.expire(now, limit, gone),
-        Value::Zset(zset) if limit == usize::MAX => {
-            zset.purge(now, gone);
-            true
-        }
         Value::Zset(zset) => zset.expire(now, limit / ZSET_SHARE, gone),
         _ => true,
     }

@@ -41,7 +41,7 @@ use super::placement::{Placement, inner, room};
 use super::segmented::{Content, Element};
 use super::{StringRef, size_class};
 use crate::clock::UnixMillis;
-use crate::expiry::{Basis, Deadline, MemberTerm, is_due};
+use crate::expiry::{Deadline, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_bytes, relocate_table, relocate_vec};
 
 /// What a place for a long string takes in a slab.
@@ -570,7 +570,7 @@ impl Segment {
     /// Whether a deadline was given as a moment in the other era of the wall clock.
     pub(super) fn has_moments_before(&self, era: bool) -> bool {
         let mut terms = self.table.iter().filter_map(|&at| self.records.term(at));
-        terms.any(|term| term.basis == Basis::Absolute && term.era != era)
+        terms.any(|term| term.is_before(era))
     }
 
     /// Moves such deadlines by so much into this era.

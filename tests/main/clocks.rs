@@ -291,6 +291,15 @@ fn what_was_loaded_by_a_slow_clock_is_put_right() {
     late.engine.keyspace.check();
 }
 
+/// Numbers below what each call says, always the same.
+fn draws() -> impl FnMut(u64) -> u64 {
+    let mut seed = 1_u64;
+    move |below| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    }
+}
+
 /// Deadlines are moved in steps; those of keys that change meanwhile, too, and none twice.
 #[test]
 fn keys_that_change_while_deadlines_move() {
@@ -300,11 +309,7 @@ fn keys_that_change_while_deadlines_move() {
         sim.run(&format!("set k{i} v pxat {at}"));
     }
     sim.clock.cost_us = 100;
-    let mut seed = 1_u64;
-    let mut random = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
-    };
+    let mut random = draws();
     let mut steps = 0;
     for step_ms in [HOUR_MS, -2 * HOUR_MS, 3 * HOUR_MS] {
         sim.clock.step_wall_ms(step_ms);
@@ -428,11 +433,7 @@ fn collections_that_change_while_deadlines_move() {
             sim.run(&format!("spexpireat s{i} {at} members 2 a c{i}"));
         }
         sim.clock.cost_us = 100;
-        let mut seed = 1_u64;
-        let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = draws();
         let mut steps = 0;
         for step_ms in [HOUR_MS, -2 * HOUR_MS, 3 * HOUR_MS] {
             sim.clock.step_wall_ms(step_ms);

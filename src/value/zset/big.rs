@@ -14,7 +14,7 @@
 //! A deadline is in its member's record, and each page is known to have due ones or not (`pages`).
 //! Which one that is in the tree is found by its score, so it needs no way back. A rank counts dead
 //! members: whoever asks for one removes those first. If they are many, tree and table are made
-//! anew ([`Zset::purge`]): with a million dead members that takes 0.07 s and not 0.65 s.
+//! anew (`Zset::purge`): with a million dead members that takes 0.07 s and not 0.65 s.
 //!
 //! Invariants: every record has one slot in the table and one in the tree, with the score it has
 //! itself; records are ordered by score and then by the bytes of the member.
@@ -309,7 +309,7 @@ impl Zset {
         self.pages.shift(era, later_ms);
     }
 
-    /// Removes due members, about as many as `limit`, handing them and their deadlines to `gone`;
+    /// Removes due members, as many as `limit` at most, handing them and their deadlines to `gone`;
     /// true if no member is due any more.
     pub fn expire(
         &mut self,
@@ -317,6 +317,10 @@ impl Zset {
         limit: usize,
         mut gone: impl FnMut(&[u8], Deadline),
     ) -> bool {
+        if limit >= self.len() && self.dead(now) * PURGED_SHARE >= self.len() {
+            self.purge(now, gone);
+            return true;
+        }
         let mut left = limit.max(1);
         loop {
             let due = self.pages.due(now, left);
@@ -342,13 +346,10 @@ impl Zset {
         }
     }
 
-    /// Removes all due members, handing them and their deadlines to `gone`.
-    pub fn purge(&mut self, now: UnixMillis, mut gone: impl FnMut(&[u8], Deadline)) {
-        if self.dead(now) * PURGED_SHARE < self.len() {
-            self.expire(now, usize::MAX, gone);
-            return;
-        }
-        let (dead, sparse) = self.pages.purge(now, &mut gone);
+    /// Removes all due members, handing them and their deadlines to `gone`. Tree and table are made
+    /// anew of the others.
+    fn purge(&mut self, now: UnixMillis, gone: impl FnMut(&[u8], Deadline)) {
+        let (dead, sparse) = self.pages.purge(now, gone);
         self.tree.retain(|id| !dead.contains(id));
         self.members.retain(|id| !dead.contains(id));
         for page in sparse {

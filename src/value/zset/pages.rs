@@ -39,7 +39,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use crate::clock::UnixMillis;
-use crate::expiry::{ALL_LIVE, Basis, Deadline, MemberTerm, is_due};
+use crate::expiry::{ALL_LIVE, Deadline, MemberTerm, is_due};
 use crate::heap::{ShouldMove, relocate_bytes, relocate_rc, relocate_slice, relocate_vec};
 use crate::value::dated::{self, Dates, Span, TERM_BYTES};
 use crate::value::size_class;
@@ -261,7 +261,7 @@ impl Page {
     /// Whether a deadline was given as a moment in the other era of the wall clock.
     fn has_moments_before(&self, era: bool) -> bool {
         let mut terms = self.live_slots().filter_map(|slot| self.term(slot));
-        terms.any(|term| term.basis == Basis::Absolute && term.era != era)
+        terms.any(|term| term.is_before(era))
     }
 
     /// Moves such deadlines by so much into this era.
@@ -591,7 +591,7 @@ impl Pages {
         }
         // Added first: a later deadline spares the survey.
         if let Some(term) = term {
-            self.dated().add(at, term.deadline);
+            self.dates_mut().add(at, term.deadline);
         }
         if let Some(old) = old {
             self.leave_out(at, old.deadline);
@@ -611,10 +611,10 @@ impl Pages {
             if page.is_some_and(|page| page.has_moments_before(era)) {
                 self.change(at, |page| page.shift(era, later_ms));
                 let (_, span) = self.survey(at, ALL_LIVE);
-                self.dated().moved(at, span);
+                self.dates_mut().moved(at, span);
             }
         }
-        self.dated().measure();
+        self.dates_mut().measure();
     }
 
     /// A record of a page has this deadline no more.
@@ -625,20 +625,16 @@ impl Pages {
         }
     }
 
-    fn dated(&mut self) -> &mut Dates {
-        let pages = self.pages.len();
-        self.dated
-            .get_or_insert_with(|| Box::new(Dates::new(pages)))
-    }
-
     /// What is known of the deadlines; none until a record has got one.
     pub fn dates(&self) -> Option<&Dates> {
         self.dated.as_deref()
     }
 
-    /// The same, to note where the set is filed.
+    /// The same, to be changed; of no deadlines if there are none.
     pub fn dates_mut(&mut self) -> &mut Dates {
-        self.dated()
+        let pages = self.pages.len();
+        self.dated
+            .get_or_insert_with(|| Box::new(Dates::new(pages)))
     }
 
     /// How many records are due; see [`Dates::dead`].
@@ -705,7 +701,7 @@ impl Pages {
             due.iter().for_each(|&id| page.remove(slot_of(id)));
         });
         let (_, span) = self.survey(at, ALL_LIVE);
-        self.dated().expired(at, due.len(), span);
+        self.dates_mut().expired(at, due.len(), span);
         self.tidy(at)
     }
 
@@ -851,7 +847,7 @@ impl Pages {
         let at = self.open_for(member.record_len(term));
         let slot = self.change(at, |page| page.insert(member, score, term));
         if let Some(term) = term {
-            self.dated().add(at, term.deadline);
+            self.dates_mut().add(at, term.deadline);
         }
         (at << SLOT_BITS | slot) as RecordId
     }

@@ -520,15 +520,10 @@ impl Tree {
             .iter(0, Direction::Ascending)
             .filter(|&(_, id)| keep(id))
         {
-            if kept.leaves[end.leaf].len() == LEAF_MAX {
-                end = kept.seek(f64::INFINITY, |_| true);
-            }
-            let has_room = kept.leaves[end.leaf].len() < LEAF_MAX;
             kept.insert(&end, score, id);
-            if has_room {
-                end.at += 1;
-                end.rank += 1;
-            } else {
+            (end.at, end.rank) = (end.at + 1, end.rank + 1);
+            // Else it has gone to a leaf of its own, as this one was full.
+            if end.at != kept.leaves[end.leaf].len() {
                 end = kept.seek(f64::INFINITY, |_| true);
             }
         }
